@@ -21,11 +21,6 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 
-__all__ = [
-    "TemporaryFolder", "cache_folder", "data_folder", "digest_of", "is_trusted", "private_folder", "read_entry", "read_file", "read_table", "read_trusted",
-    "replacing", "write_entry", "write_file", "write_files", "write_table",
-]  # fmt: skip
-
 _CACHE = "TVMAGIC_CACHE"  # environment variable: the folder of all caches
 _MAGIC = b"tvmagic cache 1\n"
 _DIGEST = "//digest"  # the key of a table that has the digest of the others

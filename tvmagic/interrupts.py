@@ -16,8 +16,6 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["deferred_interrupts", "deferring_interrupts"]
-
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 

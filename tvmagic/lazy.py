@@ -7,8 +7,6 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["cached_property"]
-
 if TYPE_CHECKING or sys.version_info >= (3, 12):
     cached_property = functools.cached_property
 else:

@@ -9,8 +9,6 @@ import sys
 import threading
 from typing import Any
 
-__all__ = ["renew_after_fork"]
-
 
 def renew_after_fork(namespace: dict[str, Any], name: str) -> None:
     """Give a forked child a new lock `name` in the global variables of a module.

@@ -7,8 +7,6 @@ from typing import Any
 
 from tvmagic.errors import WrongOptionError, did_you_mean
 
-__all__ = ["PassOptions", "options_of"]
-
 
 class PassOptions(dict[str, Any]):
     """The options that were given for one pass; as attributes all of them, with the defaults of the others."""

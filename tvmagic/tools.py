@@ -15,11 +15,6 @@ from dataclasses import dataclass
 
 from tvmagic.errors import TVMagicError
 
-__all__ = [
-    "AR", "CC", "CLANG", "CUDA", "CXX", "HIDE", "LIGHTGBM", "LLD", "LLVM_MCA", "NVCC", "OSACA", "POCL", "PTXAS", "PYOPENCL",
-    "QEMU", "WASMTIME", "MissingTool", "Tool", "cross_library",
-]  # fmt: skip
-
 # Environment variable with the names of hidden tools, separated by commas.
 HIDE = "TVMAGIC_HIDE_TOOLS"
 

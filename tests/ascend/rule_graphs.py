@@ -8,8 +8,6 @@ from collections.abc import Callable
 from tvmagic.ascend import AscGraph, AscNode, AscTensor, AxisType, Size, ops
 from tvmagic.ascend.graph import dense_strides
 
-__all__ = ["chain", "every_kind", "random_change"]
-
 
 def every_kind() -> AscGraph:
     """A graph with a node of each kind, over axes of 4, 6 and 1 elements."""

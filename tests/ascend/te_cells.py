@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 import re
 
-__all__ = ["CELLS", "changed_cell", "random_cell"]
-
 CELLS = {
     "softmax": """
 X: float32[n, 37]

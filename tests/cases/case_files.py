@@ -35,8 +35,6 @@ import pathlib
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["LONGEST", "PLACE", "Case", "Section", "read", "where"]
-
 PLACE = pathlib.Path(__file__).parent
 LONGEST = 60  # lines of a case
 

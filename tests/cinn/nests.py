@@ -15,8 +15,6 @@ from tvmagic.errors import TVMagicError
 from tvmagic.eval.machine import run_function
 from tvmagic.script import from_cinn
 
-__all__ = ["block", "guarded", "left", "nest", "refused", "results", "schedule"]
-
 
 def nest(loops: str, *inside: str) -> str:
     """Statements in serial loops: `i:4 j:6`, each a name with an extent, perhaps with a kind in front of it."""

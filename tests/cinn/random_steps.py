@@ -12,8 +12,6 @@ from step_programs import program
 from tvmagic.cinn import IRSchedule
 from tvmagic.errors import TVMagicError
 
-__all__ = ["Walk", "random_calls", "random_moves_of_tiles", "random_schedule"]
-
 
 @dataclass
 class Walk:

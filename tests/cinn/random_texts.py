@@ -7,8 +7,6 @@ import re
 
 import numpy as np
 
-__all__ = ["random_text"]
-
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 SIGNED = ("int8", "int16", "int32", "int64")
 UNSIGNED = ("uint8", "uint16", "uint32", "uint64")

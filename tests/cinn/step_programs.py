@@ -13,8 +13,6 @@ from tvmagic import te, tir
 from tvmagic.cinn import IRSchedule, lower
 from tvmagic.ir import PrimFunc
 
-__all__ = ["PROGRAMS", "Program", "check", "program"]
-
 
 @dataclass(frozen=True)
 class Program:

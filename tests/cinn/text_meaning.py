@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["run"]
-
 _NUMBER = r"\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+"
 _LITERALS = [
     (r"\((u?int\d+)_t\)(-?\d+)", r"np.\1(\2)"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["WHOLE"]
-
 # each form of a statement and of an expression once; it has no meaning
 WHOLE = """\
 function f (_A, _B, n)

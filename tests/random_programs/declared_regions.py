@@ -50,8 +50,6 @@ from tvmagic.ir.conditional import choice
 from tvmagic.ir.query import is_call
 from tvmagic.tir.blocks.regions import effective_regions
 
-__all__ = ["outside_of_regions"]
-
 MOST_STEPS = 40_000
 OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     Add: operator.add, Sub: operator.sub, Mul: operator.mul, FloorDiv: operator.floordiv, FloorMod: operator.mod, Min: min, Max: max,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from tvmagic.ascend import AscGraph, ops
 
-__all__ = ["softmax"]
-
 
 def softmax(rows: int = 37, columns: int | None = 200, dtype: str = "float32") -> AscGraph:
     """The softmax of each row of `x`, as `out`; the columns are the size `s1` if their number is None."""

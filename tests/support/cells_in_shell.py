@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["run"]
-
 
 def run(shell: Any, cell: str) -> Any:
     """What a cell gives; it must succeed."""

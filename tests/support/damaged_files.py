@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 
-__all__ = ["damages"]
-
 
 def damages(data: bytes, rng: random.Random) -> list[bytes]:
     """Return the data with a flipped bit, cut off, with a byte more, empty, with a byte less, and as zeros."""

@@ -8,8 +8,6 @@ from statements import loop
 
 from tvmagic import te, tir
 
-__all__ = ["dot"]
-
 
 def dot(size: int, with_init: bool = True) -> Any:
     """The dot product of two vectors, in parts: the whole, its start, one more part."""

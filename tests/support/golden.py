@@ -8,8 +8,6 @@ import lzma
 import pathlib
 from typing import Any
 
-__all__ = ["PLACE", "known", "rows"]
-
 PLACE = pathlib.Path(__file__).parents[1] / "golden"
 
 

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["between_guard_pages"]
-
 
 def between_guard_pages(size: int) -> np.ndarray[Any, Any]:
     """As many whole pages as hold `size` bytes, which begin and end at a page that may not be touched."""

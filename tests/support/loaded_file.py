@@ -6,8 +6,6 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
-__all__ = ["load"]
-
 
 def load(path: Path) -> ModuleType:
     """The module in a file, run once more for each call."""

@@ -10,8 +10,6 @@ import pytest
 
 from tvmagic.errors import TVMagicError
 
-__all__ = ["refuses"]
-
 
 @contextlib.contextmanager
 def refuses(

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-__all__ = ["every", "some"]
-
 
 def some(cases: Iterable[Any], normal: Iterable[Any]) -> list[Any]:
     """All cases as parameters; those of `normal` are in the normal tests."""

@@ -7,8 +7,6 @@ from typing import Any
 
 from tvmagic.ir import For, ForKind, Stmt, Var
 
-__all__ = ["loop"]
-
 
 def loop(name: str, extent: Any, body: Callable[[Var], Stmt]) -> For:
     """Return a serial loop from 0 to `extent`; `body` makes its body from its variable."""

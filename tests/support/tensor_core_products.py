@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from tvmagic import te, tir
 
-__all__ = ["matrix_product"]
-
 
 def matrix_product(rows: int, columns: int, length: int, dtype: str, out: str, transposed: bool) -> tir.PrimFunc:
     """`C = A @ B` with sums of type `out`; each row of `B` is a column of the matrix with `transposed`."""

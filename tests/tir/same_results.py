@@ -7,8 +7,6 @@ import numpy as np
 import tvmagic
 from tvmagic.ir import PrimFunc
 
-__all__ = ["same"]
-
 
 def same(before: PrimFunc, after: PrimFunc) -> None:
     """Run two functions on the same arrays of float32 and compare all arguments afterwards."""

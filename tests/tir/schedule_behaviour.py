@@ -14,8 +14,6 @@ from tvmagic.tir import Schedule
 from tvmagic.tir.schedule import BlockRV
 from tvmagic.tir.schedule.testing import verify_trace_roundtrip
 
-__all__ = ["block", "expect", "loops", "parse", "schedule", "script"]
-
 
 def schedule(text: str) -> Schedule:
     """The schedule of the function of a text, every step verified."""

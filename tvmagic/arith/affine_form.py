@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 from tvmagic.ir import Add, FloorDiv, FloorMod, IntImm, Mul, Node, PrimExpr, Range, Sub, Var, Visitor, handles
 from tvmagic.ir.deep_recursion import deep
 
-__all__ = ["Sum", "Sums"]
-
 _INDEX = ("int32", "int64")
 
 

@@ -40,9 +40,6 @@ from tvmagic.ir import (
 from tvmagic.ir import ops as op
 from tvmagic.ir.deep_recursion import deep
 
-__all__ = ["Analyzer", "ConstraintScope", "Extension", "ProofStrength"]
-
-
 BUDGET = 20_000  # nodes visited for one request; what is left after that stays as it is
 
 

@@ -42,8 +42,6 @@ from tvmagic.ir.op import Op
 from tvmagic.ir.query import linear_terms, nodes_of, operands
 from tvmagic.ir.stmt import Block, BlockRealize, BufferStore, For, IfThenElse, LetStmt
 
-__all__ = ["block_access_regions", "block_read_write_regions", "condition_bounds"]
-
 _IF = Op.get("tir.if_then_else")
 _ACCESS_PTR = Op.get("tir.tvm_access_ptr")
 _LIKELY = Op.get("tir.likely")

@@ -28,8 +28,6 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.deep_recursion import deep
 
-__all__ = ["deduce_bound"]
-
 _GREATER, _LESS, _EQUAL = ">=", "<=", "=="
 _REVERSED = {_GREATER: _LESS, _LESS: _GREATER, _EQUAL: _EQUAL}
 

@@ -37,8 +37,6 @@ from tvmagic.ir import (
 from tvmagic.ir.deep_equal import deep_equal
 from tvmagic.ir.fold import FOLDERS, truncate_divide
 
-__all__ = ["CanonicalSimplifier"]
-
 # an expression, or its canonical form
 Form = Any
 

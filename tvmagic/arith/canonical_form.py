@@ -14,8 +14,6 @@ from tvmagic.ir.deep_equal import deep_equal
 from tvmagic.ir.fold import wrap_int
 from tvmagic.ir.ops import cast
 
-__all__ = ["FLOOR", "TRUNC", "UNBOUNDED", "Split", "Sum", "divide", "remainder"]
-
 TRUNC, FLOOR = 0, 1
 UNBOUNDED = 1 << 64  # no upper factor; compares as the largest, and is no divisor
 

@@ -14,8 +14,6 @@ from tvmagic.ir import And, IntImm, Or, PrimExpr
 from tvmagic.ir.deep_equal import deep_equal
 from tvmagic.ir.expr import BOOL
 
-__all__ = ["simplify_as_and_of_ors"]
-
 MAX_CHUNKS = 64  # products of conjunctions under disjunctions grow fast
 
 _and, _or = BUILDERS[And], BUILDERS[Or]

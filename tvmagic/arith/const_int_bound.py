@@ -52,8 +52,6 @@ from tvmagic.ir.dtype import integer_limits
 from tvmagic.ir.fold import truncate_divide
 from tvmagic.ir.query import callee, is_call
 
-__all__ = ["NEG_INF", "POS_INF", "ConstIntBound", "ConstIntBoundAnalyzer", "everything", "known_ends"]
-
 NEG_INF = -POS_INF
 
 Bound = tuple[int, int]

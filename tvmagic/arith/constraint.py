@@ -28,8 +28,6 @@ from tvmagic.ir import (
     pre_order_visit,
 )
 
-__all__ = ["extract_constraints", "normalize_boolean", "side_effect", "with_let"]
-
 
 def normalize_boolean(e: PrimExpr) -> PrimExpr:
     """`e` with negations pushed inwards and comparisons turned to `<`, `<=`, `==`, `!=`."""

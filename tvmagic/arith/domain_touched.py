@@ -26,8 +26,6 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.query import is_call, launches_thread, strip_likely
 
-__all__ = ["DomainTouched", "domain_touched"]
-
 
 class _Touches(Visitor):
     """Collects for each axis of one buffer the sets of the indices it is accessed at."""

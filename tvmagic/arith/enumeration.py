@@ -8,8 +8,6 @@ from typing import Any
 
 from tvmagic.ir import IntImm, Range
 
-__all__ = ["all_points", "constant_range"]
-
 
 def constant_range(range_: Range | None) -> tuple[int, int] | None:
     """The first value and how many there are, if both are numbers."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import enum
 
-__all__ = ["Extension", "ProofStrength"]
-
 
 class ProofStrength(enum.IntEnum):
     """How hard `can_prove` tries."""

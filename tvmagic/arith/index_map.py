@@ -41,8 +41,6 @@ from tvmagic.ir.hooks import provided
 if TYPE_CHECKING:
     from tvmagic.arith.analyzer import Analyzer
 
-__all__ = ["IndexMap", "SeparatedIndexMap"]
-
 
 _MOST_INDICES = 1 << 22  # of a map that is tried out index by index
 

@@ -15,26 +15,6 @@ from tvmagic.ir import Identified, IntImm, IterVar, PrimExpr, Range, Var, expr, 
 from tvmagic.ir.expr import HANDLE
 from tvmagic.ir.ops import make_const
 
-__all__ = [
-    "NEG_INF",
-    "POS_INF",
-    "IntSet",
-    "IntervalSet",
-    "SymbolicLimits",
-    "as_int_set",
-    "intersect",
-    "is_neg_inf",
-    "is_pos_inf",
-    "neg_inf",
-    "new_analyzer",
-    "pos_inf",
-    "same_ends",
-    "union",
-    "union_lower_bound",
-    "union_region",
-    "union_region_lower_bound",
-]
-
 POS_INF = Var("pos_inf", HANDLE)
 NEG_INF = Var("neg_inf", HANDLE)
 

@@ -70,8 +70,6 @@ from tvmagic.ir.methods import method_of
 from tvmagic.ir.ops import make_const
 from tvmagic.ir.query import is_call, operands
 
-__all__ = ["IntSetAnalyzer", "IntervalSetEvaluator", "eval_set", "eval_set_for_each_sub_expr", "eval_sets"]
-
 Combiner = Callable[["Analyzer", IntervalSet, IntervalSet, type], IntervalSet]
 Build = Callable[[PrimExpr, PrimExpr], PrimExpr]
 

@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 from tvmagic.ir import Add, FloorDiv, FloorMod, Max, Min, Mul, Sub
 
-__all__ = ["ENDS_OF", "Ends"]
-
 Ends = tuple[int, int]
 
 

@@ -33,8 +33,6 @@ from tvmagic.ir import (
 from tvmagic.ir.dtype import integer_limits
 from tvmagic.ir.query import callee, is_call, linear_terms, operands
 
-__all__ = ["Intervals"]
-
 _DEEPEST = 32
 
 

@@ -31,8 +31,6 @@ from tvmagic.ir.ops import make_const
 from tvmagic.ir.prim_expr import SEQUENCES
 from tvmagic.ir.query import operands
 
-__all__ = ["detect_clip_bound", "detect_linear_equation"]
-
 # (base, coefficient); None stands for a zero that was never built
 _Parts = tuple[PrimExpr | None, PrimExpr | None]
 

@@ -35,8 +35,6 @@ from tvmagic.ir import (
 from tvmagic.ir.fold import wrap_int
 from tvmagic.ir.query import callee
 
-__all__ = ["ModularSet", "ModularSetAnalyzer"]
-
 Entry = tuple[int, int]
 EVERYTHING: Entry = (1, 0)
 NOTHING: Entry = (0, 1)

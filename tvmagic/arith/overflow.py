@@ -38,8 +38,6 @@ from tvmagic.ir import (
 from tvmagic.ir.dtype import integer_limits
 from tvmagic.ir.query import is_call
 
-__all__ = ["POS_INF", "Wrapping", "fit", "leaves_type", "stays_in_type"]
-
 Bound = tuple[int, int]
 POS_INF = (1 << 63) - 1  # as an end: nothing is known. So is its negative
 # A call of any of these gives what somebody else computed, whatever its declared effect.

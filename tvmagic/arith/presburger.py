@@ -43,8 +43,6 @@ from tvmagic.ir.deep_equal import deep_equal
 from tvmagic.ir.query import is_call
 from tvmagic.lazy import cached_property
 
-__all__ = ["FALSE", "TRUE", "Condition", "IntegerLogic", "Linear", "LinearSystem", "TooMuchWork"]
-
 MOST_CASES = 24  # of a condition
 MOST_ROWS = 60  # of a system while variables are eliminated
 MOST_WORK = 150_000  # rows looked at for all systems since the last `restart`

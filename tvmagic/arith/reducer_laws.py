@@ -45,8 +45,6 @@ from tvmagic.ir import (
 from tvmagic.ir.conditional import choice
 from tvmagic.ir.query import callee, is_zero, operands
 
-__all__ = ["can_regroup", "can_reorder"]
-
 _MOST_TERMS = 500
 _IDEMPOTENT_CALLS = ("tir.bitwise_and", "tir.bitwise_or")
 

@@ -14,8 +14,6 @@ from tvmagic.ir import IntImm, PrimExpr, Range, Var, ops, substitute
 if TYPE_CHECKING:
     from tvmagic.arith.analyzer import Analyzer
 
-__all__ = ["estimate_region_lower_bound", "estimate_region_strict_bound", "estimate_region_upper_bound"]
-
 
 def _touched(first: IterSumExpr, extent: PrimExpr, analyzer: Analyzer) -> IntSet | None:
     """The interval that windows of `extent` integers, from the values of `first` on, cover.

@@ -13,17 +13,6 @@ from tvmagic.arith.overflow import FromParts
 from tvmagic.ir import Call, DataType, IntImm, Mutator, PrimExpr, handles
 from tvmagic.ir.query import is_call
 
-__all__ = [
-    "SVE_VALUES",
-    "ContainsVscale",
-    "current_target",
-    "is_vscale",
-    "known_vscale_values",
-    "most_lanes",
-    "prove_for_each_vscale",
-    "warn_of_unknown_vscale",
-]
-
 SVE_VALUES = (1, 2, 4, 8, 16)
 
 

@@ -21,8 +21,6 @@ from tvmagic.ir import (
 from tvmagic.ir.deep_recursion import parts_of
 from tvmagic.ir.query import is_call
 
-__all__ = ["Effort"]
-
 MOST = 2_000  # visits
 # A condition is simplified by itself, negated, and again as what holds on either side.
 _TIMES = 5

@@ -18,8 +18,6 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import FloorDiv, FloorMod, IntImm, IterVar, PrimExpr, Range, Var, expr
 from tvmagic.ir.query import linear_terms
 
-__all__ = ["Box", "BoxUnion", "Steps", "StrideSet", "eval_stride_set", "exact_union"]
-
 
 class Steps(NamedTuple):
     """The integers `first, first + stride, ...`, `count` of them; `count` and `stride` are positive."""

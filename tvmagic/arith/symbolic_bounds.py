@@ -12,8 +12,6 @@ from typing import NamedTuple, TypeAlias
 from tvmagic.arith.interval_arithmetic import ENDS_OF
 from tvmagic.ir import Add, BinaryOp, Cast, DataType, FloorDiv, IntImm, Max, Min, Mul, PrimExpr, Sub, Var
 
-__all__ = ["Bound", "Interval", "Term", "Terms"]
-
 _INT64 = DataType("int64")
 
 

@@ -15,8 +15,6 @@ from tvmagic.ir import Add, CallEffect, CmpOp, IntImm, PrimExpr, Range, Sub, Var
 from tvmagic.ir import ops as op
 from tvmagic.ir.deep_equal import deep_equal
 
-__all__ = ["EQ", "GE", "GT", "LE", "LT", "NE", "UNKNOWN", "CompareResult", "TransitiveComparisons"]
-
 MAX_STEPS = 64  # expressions that a chain of comparisons is followed through
 
 # a set of outcomes, one bit each: equal, less, greater

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from tvmagic.arith import analyzer
 from tvmagic.ir import Range, Var
 
-__all__ = ["Analyzer"]
-
 
 class Analyzer(analyzer.Analyzer):
     """The analyzer with TVM's algebra: `x - x` is 0, NaN or not, and `ramp(x, 6, 4) / 3` is `ramp(x / 3, 2, 4)`.

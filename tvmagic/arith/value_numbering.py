@@ -6,8 +6,6 @@ from typing import Any, cast
 
 from tvmagic.ir import BinaryOp, IntImm, Not, PrimExpr, Select, Var
 
-__all__ = ["Structure"]
-
 
 class Structure:
     """Numbers expressions by their structure, so that what is known of one is found for its equals too.

@@ -12,8 +12,6 @@ from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, Axis
 from tvmagic.ascend.sizes import Size
 from tvmagic.ir import IntImm, PrimExpr, ops
 
-__all__ = ["Places", "by_axis", "coefficient", "seen_from"]
-
 
 class Places:
     """Indices of axes inside some open loops; `to_expr` turns a size into an expression."""

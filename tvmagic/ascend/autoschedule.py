@@ -34,16 +34,6 @@ from tvmagic.ascend.transforms import (
 from tvmagic.ascend.verifier import axis_of, check_hint, check_impl, domain_of, reduced_axes
 from tvmagic.passes import is_watched, note, run_step
 
-__all__ = [
-    "ImplGraph",
-    "ScheduleGroup",
-    "ScheduleResult",
-    "TilingGroups",
-    "auto_schedule",
-    "merge_axes",
-    "tiling_groups",
-]
-
 _T = TypeVar("_T")
 
 

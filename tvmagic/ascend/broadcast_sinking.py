@@ -14,8 +14,6 @@ from tvmagic.ascend.sizes import Size
 from tvmagic.ascend.verifier import axis_of
 from tvmagic.passes import note
 
-__all__ = ["sink_broadcasts"]
-
 
 def sink_broadcasts(graph: AscGraph) -> AscGraph:
     """The graph with its broadcasts as late as they can be."""

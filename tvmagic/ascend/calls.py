@@ -25,8 +25,6 @@ from tvmagic.ir import (
     ops,
 )
 
-__all__ = ["Dim", "Gathered", "Operand", "argmax_call", "map_call", "reduce_call"]
-
 VECTOR_BYTES = 64
 _BLOCK_ROWS, _BLOCK_LANES = 16, 8  # of a block of a transpose: a line of the input, and rows that a cache set holds
 _ACCUMULATORS = 2  # vectors that a reduction along the innermost axis sums into

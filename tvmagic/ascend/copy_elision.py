@@ -18,8 +18,6 @@ from tvmagic.ascend.memory import place_of
 from tvmagic.ascend.sizes import Size
 from tvmagic.ascend.verifier import held_axes
 
-__all__ = ["broadcasts_in_place", "loads_in_place", "stored_in", "stores_in_place"]
-
 _BY_ELEMENTS = ("elewise", "transpose", "gather")  # calls that compute each element of their result once
 _LONG = 128  # elements of a row from which on a loop of its own is worth less than a copy
 

@@ -24,8 +24,6 @@ from tvmagic.ascend.sizes import NUMBERS, Size
 from tvmagic.ascend.verifier import calls_axes, domain_of, held_axes
 from tvmagic.ir import dtype_of
 
-__all__ = ["Cost", "CostModel", "number"]
-
 _NOT_HIDDEN = 0.35  # the part of the faster pipe's time that does not hide behind the slower one
 _NEAR = 1.25  # steps in global memory up to so many lengths of what is moved count as going on
 _JUMP_NEARBY = 1 / 16  # the part of a jump that is left in the last cache

@@ -26,8 +26,6 @@ from tvmagic.ascend.graph import (
 from tvmagic.ascend.sizes import NUMBERS, Size, parse_size
 from tvmagic.errors import TVMagicError, a_thing, did_you_mean
 
-__all__ = ["parse_graph"]
-
 _AXIS = re.compile(r"(\S+?)\((\d+)\)\s*:\s*(.*)$")
 _NODE = re.compile(r"(\S+): (\w+) \((-?\d+)\)$")
 _FACT = re.compile(r"\.([\w.]+)\s*=\s*(.*)$")

@@ -13,8 +13,6 @@ from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis, AxisType, G
 from tvmagic.ascend.sizes import Size
 from tvmagic.ir.methods import method_of
 
-__all__ = ["DTYPES", "SECTIONS", "graph_text", "remember"]
-
 # The names of dtypes in a dump that differ from NumPy's.
 DTYPES = {
     "int8": "int8_t", "int16": "int16_t", "int32": "int32_t", "int64": "int64_t", "uint8": "uint8_t", "uint16": "uint16_t",

@@ -15,8 +15,6 @@ import numpy as np
 from tvmagic.eval.ops import CALLS
 from tvmagic.ir import Let, PrimExpr, Select, Var, ops
 
-__all__ = ["FLOATS", "NUMBERS", "ROWS", "SIGNED", "WHOLE"]
-
 # Which kinds of dtype a type takes, as NumPy's letters: floats, signed and unsigned integers.
 FLOATS, WHOLE, SIGNED, NUMBERS = "f", "iub", "fi", "fiu"
 _STEPS = 6  # of the recurrence of digamma, until its asymptotic series is exact enough

@@ -13,8 +13,6 @@ from tvmagic.ascend.verifier import axis_of, check_graph, split_before
 from tvmagic.eval.ops import convert
 from tvmagic.ir import DataType
 
-__all__ = ["bind_sizes", "check_runs", "evaluate"]
-
 
 def bind_sizes(graph: AscGraph, inputs: Sequence[np.ndarray]) -> dict[str, int]:
     """The numbers of the size variables, from the shapes of the inputs. Raises AscendError where they differ."""

@@ -57,8 +57,6 @@ from tvmagic.ir import (
 from tvmagic.passes import note, run_step
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
 
-__all__ = ["TensorOperator", "hint_graph"]
-
 Domain = tuple[tuple[Axis, Size], ...]  # axes in order, each with its size: less than its own in a part of a concat
 
 _BINARY: dict[type, str] = {

@@ -19,27 +19,6 @@ from tvmagic.ascend.sizes import Size, SizeLike
 from tvmagic.errors import DiagnosticError, a_thing, did_you_mean, no_such_name
 from tvmagic.ir import Span
 
-__all__ = [
-    "AscGraph",
-    "AscNode",
-    "AscTensor",
-    "AscendError",
-    "Api",
-    "Axis",
-    "AxisType",
-    "GraphType",
-    "LocalBuffer",
-    "Memory",
-    "Queue",
-    "Sched",
-    "Source",
-    "TmpBuffer",
-    "as_graph",
-    "dense_strides",
-    "in_node",
-    "plain_name",
-]
-
 
 class AscendError(DiagnosticError):
     """A graph that breaks a rule, or a transformation that is not legal; `rule` is the rule's name.

@@ -12,8 +12,6 @@ from tvmagic.ascend.sizes import NUMBERS, Size
 from tvmagic.ascend.verifier import domain_of, held_axes, reduced_axes
 from tvmagic.ir import dtype_of
 
-__all__ = ["CTYPES", "CallText", "c_size"]
-
 CTYPES = {
     "float32": "float", "float16": "half", "float64": "double", "bfloat16": "bfloat16_t", "int8": "int8_t", "int16": "int16_t",
     "int32": "int32_t", "int64": "int64_t", "uint8": "uint8_t", "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t",

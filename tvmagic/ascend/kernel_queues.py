@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis
 from tvmagic.ascend.verifier import calls_axes, reduced_axes
 
-__all__ = ["Element", "Loop", "elements_of", "loops_of", "tree_of"]
-
 
 @dataclass(eq=False)
 class Loop:

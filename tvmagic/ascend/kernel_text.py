@@ -16,8 +16,6 @@ from tvmagic.ascend.kernel_queues import Element, Loop, elements_of, tree_of
 from tvmagic.ascend.lifetimes import is_local
 from tvmagic.ascend.tiling_data import TilingData
 
-__all__ = ["kernel_text"]
-
 _NOTICE = "// For reading only: the source that this graph becomes on an NPU. Nothing here compiles or runs it."
 
 

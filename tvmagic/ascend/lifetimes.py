@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor
 
-__all__ = ["is_local", "lifetimes", "readers_through_broadcasts"]
-
 
 def is_local(node: AscNode) -> bool:
     """Whether what a node computes is in local memory."""

@@ -49,8 +49,6 @@ from tvmagic.ir import (
     pointer_var,
 )
 
-__all__ = ["lower_graph", "lower_graphs"]
-
 
 def _substituted(graph: AscGraph, sizes: Mapping[str, int]) -> AscGraph:
     """The graph with numbers for size variables."""

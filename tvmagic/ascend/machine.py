@@ -9,8 +9,6 @@ from dataclasses import dataclass
 
 from tvmagic.errors import TVMagicError, a_thing, did_you_mean
 
-__all__ = ["NPUS", "AnyMachine", "Machine", "Npu", "machine_of", "this_machine"]
-
 _CACHES = pathlib.Path("/sys/devices/system/cpu/cpu0/cache")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20}
 

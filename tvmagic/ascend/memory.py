@@ -16,8 +16,6 @@ from tvmagic.ascend.sizes import Size
 from tvmagic.ir import dtype_of
 from tvmagic.passes import note
 
-__all__ = ["assign_memory", "buffer_length", "local_buffers", "place_of", "slots"]
-
 _AVOIDED = 2  # up to so many queues a tensor takes a new one rather than the one used just before
 
 

@@ -13,8 +13,6 @@ from tvmagic.ascend.machine import Machine, Npu
 from tvmagic.ascend.memory import buffer_length
 from tvmagic.ir import dtype_of
 
-__all__ = ["NpuModel", "local_sizes"]
-
 _MOVES = {"load": "MTE2", "gather": "MTE2", "store": "MTE3"}
 
 

@@ -13,8 +13,6 @@ import numpy as np
 from tvmagic.ascend.elementwise import NUMBERS, ROWS
 from tvmagic.ir import DataType, PrimExpr, dtype_of, ops
 
-__all__ = ["OP_TYPES", "OpType", "op_type", "reduce_identity"]
-
 _NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
 
 

@@ -11,8 +11,6 @@ from tvmagic.ascend.lifetimes import is_local
 from tvmagic.ascend.sizes import Size, function
 from tvmagic.ir import dtype_of
 
-__all__ = ["BLOCK", "has_gaps", "pad_rows", "row_strides"]
-
 BLOCK = 32  # bytes of a block of local memory
 
 

@@ -15,8 +15,6 @@ from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis, dense_strid
 from tvmagic.ascend.sizes import Size
 from tvmagic.ascend.verifier import axis_of, reduced_axes
 
-__all__ = ["Template", "partition", "templates_of"]
-
 
 @dataclass(frozen=True)
 class Template:

@@ -14,8 +14,6 @@ from tvmagic.ascend.autoschedule import ImplGraph
 from tvmagic.ascend.machine import NPUS, AnyMachine, Npu
 from tvmagic.ascend.npu import NpuModel
 
-__all__ = ["STAGES", "Stage", "pipeline", "stage_times"]
-
 STAGES = ("copy in", "compute", "copy out")
 
 

@@ -6,8 +6,6 @@ from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis
 from tvmagic.ascend.sizes import Size
 from tvmagic.ascend.verifier import calls_axes, check_structure, domain_of
 
-__all__ = ["call_sizes", "local_offset", "pseudo_code"]
-
 
 def pseudo_code(graph: AscGraph) -> str:
     """The loops of one core with their API calls: `for z0b in range(z0b_loop_size):`, `Abs(y_local[0], ...)`.

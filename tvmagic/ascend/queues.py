@@ -13,8 +13,6 @@ from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor
 from tvmagic.ascend.lifetimes import is_local, lifetimes
 from tvmagic.passes import note
 
-__all__ = ["MOST_QUEUES", "in_queue", "load_groups", "shorten_lives"]
-
 MOST_QUEUES = 4  # VECIN, and as many VECOUT
 Readers = Mapping[AscTensor, list[AscNode]]
 Life = tuple[int, int]

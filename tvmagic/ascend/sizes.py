@@ -17,8 +17,6 @@ from typing import Any, Union
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Add, IntImm, Mul, PrimExpr, Sub, Var, ops
 
-__all__ = ["NUMBERS", "Size", "SizeLike", "ceiling", "from_expr", "function", "parse_size", "to_expr"]
-
 SizeLike = Union["Size", int]
 _Monomial = tuple[tuple[Any, int], ...]  # (atom, power), sorted by the atom's text; an atom is a name or a _Function
 

@@ -8,8 +8,6 @@ from tvmagic.ascend.sizes import Size
 from tvmagic.ascend.verifier import axis_of, split_before
 from tvmagic.passes import note
 
-__all__ = ["split_parts"]
-
 
 def split_parts(graph: AscGraph) -> AscGraph:
     """The graph with a Load for every output of a Split.

@@ -37,21 +37,6 @@ from tvmagic.ir import (
 from tvmagic.ir.conditional import choice
 from tvmagic.ir.query import contains, strip_likely
 
-__all__ = [
-    "RULE",
-    "Part",
-    "Parts",
-    "Read",
-    "gathered_place",
-    "pieces",
-    "reads",
-    "reads_something",
-    "refuse",
-    "shifted",
-    "size_of",
-    "whole_parts",
-]
-
 RULE = "te-expression"
 
 

@@ -25,8 +25,6 @@ from tvmagic.ascend.te_accesses import (
 )
 from tvmagic.ir import IntImm, IterVar, PrimExpr, ProducerLoad, Var, post_order_visit
 
-__all__ = ["Dimension", "Dimensions"]
-
 
 class Dimension:
     """A dimension of a tensor or a reduction axis; those that are equally long and one axis have one `root`.

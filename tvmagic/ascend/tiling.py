@@ -26,8 +26,6 @@ from tvmagic.ir import PrimFunc
 from tvmagic.ir.schedulable import Schedulable
 from tvmagic.passes import note, run_step
 
-__all__ = ["Choice", "Tiling", "auto_tiling", "compile_graph", "tile_impl"]
-
 _SIZES_TRIED = 512  # of a tile, from the largest one down
 _NEAR_BEST = (
     1.5  # speeds of an NPU are assumed: up to so many times the least cost, more cores and fuller tiles are better

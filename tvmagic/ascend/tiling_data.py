@@ -12,8 +12,6 @@ from tvmagic.ascend.npu import local_sizes
 from tvmagic.ascend.sizes import Size
 from tvmagic.ir import dtype_of
 
-__all__ = ["TilingData", "tiling_data"]
-
 
 class TilingData(dict[str, int]):
     """The fields of the tiling data in their order, each a `uint32_t`.

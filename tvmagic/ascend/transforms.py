@@ -14,22 +14,6 @@ from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, Axis
 from tvmagic.ascend.sizes import Size, SizeLike, ceiling
 from tvmagic.errors import a_thing
 
-__all__ = [
-    "apply_tensor_reorder",
-    "apply_merge",
-    "apply_reorder",
-    "apply_sched_merge",
-    "apply_sched_reorder",
-    "apply_sched_split",
-    "apply_split",
-    "apply_tensor_merge",
-    "apply_tensor_split",
-    "are_neighbours",
-    "block_split",
-    "merge_axis",
-    "tile_split",
-]
-
 
 def _split(graph: AscGraph, axis: Axis | str, size: SizeLike | None, letters: str, types: tuple[AxisType, AxisType]):
     axis = graph.find_axis(axis)

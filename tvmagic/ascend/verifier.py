@@ -27,20 +27,6 @@ from tvmagic.ascend.graph import (
 from tvmagic.ascend.sizes import Size
 from tvmagic.ir import dtype_of
 
-__all__ = [
-    "axis_of",
-    "calls_axes",
-    "check_graph",
-    "check_hint",
-    "check_impl",
-    "check_structure",
-    "domain_of",
-    "held_axes",
-    "moved_parts",
-    "reduced_axes",
-    "split_before",
-]
-
 
 def check_graph(graph: AscGraph) -> None:
     """Check what holds for every graph: known axes, ends of edges, sizes and strides. Raises AscendError."""

@@ -9,8 +9,6 @@ from tvmagic.ir import Block, IRModule, PrimFunc, Var
 from tvmagic.tir.schedule import BlockRV, InstructionKind, LoopRV, Schedule, Trace
 from tvmagic.tir.schedule.instruction import argument_text
 
-__all__ = ["cell_text"]
-
 # Calls that ask for blocks near another one; in a cell a block is named, unless several have the name.
 _NEARBY = ("get_child_blocks", "get_consumers", "get_producers", "get_output_blocks")
 

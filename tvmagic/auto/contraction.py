@@ -47,8 +47,6 @@ from tvmagic.ir.query import variables_in
 from tvmagic.target.machine import Machine, Tile
 from tvmagic.tir.schedule import Schedule, ScheduleError
 
-__all__ = ["Application", "Plan", "apply", "plan_contraction"]
-
 _REST = 6.0  # how much slower the elements are that do not fill a tile
 _LAST = 4 << 20  # bytes of a packed operand in the last cache at most, as others use that cache too
 _NARROWER = 256  # bits of the vectors that are worth it where wider ones would not be full; shorter ones are not

@@ -12,8 +12,6 @@ from tvmagic.ir.query import variables_in
 from tvmagic.target.machine import Machine
 from tvmagic.tir.schedule import Schedule
 
-__all__ = ["inline_cheap", "spread", "vector_axis"]
-
 _ENOUGH = 1 << 18  # elements from which threads pay: they take some 20 microseconds, as waking a thread does
 _LONG = 8  # elements that take as long as one with a long call, or with one that is read across the lines of the cache
 _COMPUTED = 4  # elements that take as long as one that is read at a place that is computed, as of `X[i // 2]`

@@ -13,8 +13,6 @@ from tvmagic.ir.query import contains
 from tvmagic.target.machine import Machine
 from tvmagic.tir.schedule import Schedule
 
-__all__ = ["ENOUGH", "plain_loops"]
-
 ENOUGH = 8192  # iterations from which threads pay
 
 

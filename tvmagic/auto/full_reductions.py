@@ -15,8 +15,6 @@ from tvmagic.ir import Add, Max, Min
 from tvmagic.target.machine import Machine
 from tvmagic.tir.schedule import Schedule
 
-__all__ = ["apply", "is_few"]
-
 _ENOUGH = 1 << 15  # values from which threads pay
 _STRETCHES = 4  # for each core, so that one that is late has fewer of them
 

@@ -16,8 +16,6 @@ from tvmagic.auto.row_reductions import Chain, chain_before, schedule_row
 from tvmagic.target.machine import Machine
 from tvmagic.tir.schedule import Schedule
 
-__all__ = ["Joined", "apply", "joined_before"]
-
 _LEAST = 8  # rows at a time, as the tiles of the products have some rows
 
 

@@ -10,19 +10,6 @@ from tvmagic.ir.query import variables_in
 from tvmagic.target.machine import Machine
 from tvmagic.tir.schedule import Schedule
 
-__all__ = [
-    "any_order",
-    "chunks",
-    "copy_block",
-    "extent_of",
-    "fused",
-    "hint_partition",
-    "in_vectors",
-    "own_loops",
-    "share",
-    "vector_parts",
-]
-
 _TOGETHER = 8  # panels that are written at a time
 _PARTS = 4  # of a loop for each core, so that one that is late has fewer of them
 _SQUARE = 16  # elements on a side of the part that is transposed at a time

@@ -20,8 +20,6 @@ from tvmagic.operators import Operator
 from tvmagic.target.machine import Machine
 from tvmagic.te.tensor import ComputeOp
 
-__all__ = ["computes_parts", "schedule_parts"]
-
 _CHUNK = 256  # sums side by side, which stay in the first cache
 _MUCH = 2.0  # how many times more than is needed a TensorIR function computes, from where on it is left alone
 

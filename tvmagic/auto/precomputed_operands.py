@@ -14,8 +14,6 @@ from tvmagic.ir.query import variables_in
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tir.schedule.primitives.cache_factor import factors_of
 
-__all__ = ["compute_factors"]
-
 _USES = 8  # of each value of a factor, from which computing it once is worth a copy
 _USES_AS_IT_IS = 16  # the same for a factor that is only read, with steps or offsets
 _LARGER = 1.5  # how many values a factor may have for each element it reads: overlapping windows have more

@@ -34,25 +34,6 @@ from tvmagic.ir.store_merging import update_term
 from tvmagic.lazy import cached_property
 from tvmagic.tir.schedule import Schedule
 
-__all__ = [
-    "SYMBOLIC",
-    "Access",
-    "Axis",
-    "BlockInfo",
-    "Decisions",
-    "axes_of",
-    "blocks_of",
-    "combined",
-    "constant",
-    "distinct",
-    "extent_or_guess",
-    "loads_in",
-    "loads_one_to_one",
-    "look",
-    "same_element",
-]
-
-
 SYMBOLIC = 512  # the size that a symbolic one is taken to have
 _SHORT = 3  # results that are too few for a vector
 

@@ -18,8 +18,6 @@ from tvmagic.ir import Var
 from tvmagic.target.machine import K, Machine
 from tvmagic.tir.schedule import Schedule
 
-__all__ = ["Chain", "apply", "chain_before", "schedule_row"]
-
 _WINDOW = 32  # steps of a reduction that are written out
 _ADDED = 8  # steps of a long reduction that are added to a vector of results before it is stored
 _FEW = 4  # steps of a contiguous reduction, from which vectors of partial results pay

@@ -21,8 +21,6 @@ from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
 from tvmagic.te.schedule.scan import scan_fix_point_analysis
 from tvmagic.te.tensor import ComputeOp, Operation, ScanOp, Tensor
 
-__all__ = ["has_scan", "schedule_scans"]
-
 _STRETCH = 64  # elements of the last axis that run a scan together, in vectors
 
 

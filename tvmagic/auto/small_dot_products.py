@@ -12,8 +12,6 @@ from tvmagic.auto.program import BlockInfo, Decisions
 from tvmagic.target.machine import Machine
 from tvmagic.tir.schedule import Schedule
 
-__all__ = ["apply", "is_short"]
-
 _TERMS = 4
 _ENOUGH = 1 << 17  # terms from which threads pay
 

@@ -15,8 +15,6 @@ from tvmagic.auto.program import Access, Axis, BlockInfo, Decisions
 from tvmagic.target.machine import Machine
 from tvmagic.tir.schedule import Schedule
 
-__all__ = ["Pipeline", "apply", "pipeline_before"]
-
 _ROWS, _COLUMNS = 32, 256  # of a tile whose stages stay in the second cache
 _FEW = 6  # rows of a tile in registers: its first stage is computed for two more, say
 

@@ -10,8 +10,6 @@ from tvmagic.operators import Operator
 from tvmagic.operators.scheduling import schedule_from_cell
 from tvmagic.te.tensor import Tensor
 
-__all__ = ["named", "schedule_by_calls"]
-
 
 def named(op: Operator, *tensors: Tensor) -> bool:
     """Whether a `%%schedule` cell has these tensors by their names."""

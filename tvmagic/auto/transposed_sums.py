@@ -15,8 +15,6 @@ from tvmagic.ir import Var
 from tvmagic.target.machine import Machine
 from tvmagic.tir.schedule import Schedule
 
-__all__ = ["turn_sums"]
-
 _NARROW = 4  # neighbours, from which they are worth vectors
 _TERMS = 4  # of each result, from which a pass over the results costs less than reading across lines of the cache
 

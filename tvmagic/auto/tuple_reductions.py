@@ -18,8 +18,6 @@ from tvmagic.ir.query import is_call
 from tvmagic.target.machine import Machine
 from tvmagic.tir.schedule import Schedule
 
-__all__ = ["Pairs", "apply", "pairs_of"]
-
 _STEPS = 8  # that each lane does at least: the partial results are combined one by one
 _ROWS = 32  # from which lanes gather, several vectors together; of more the first cache does not hold a line of each
 _GATHERED = 8  # lanes from which gathers of integers pay

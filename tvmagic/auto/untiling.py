@@ -10,8 +10,6 @@ from tvmagic.ir import ForKind, PrimExpr
 from tvmagic.ir.query import is_one, is_zero, linear_terms
 from tvmagic.tir.schedule import Schedule, ScheduleError
 
-__all__ = ["join_tiles"]
-
 
 def join_tiles(sch: Schedule, block: Any, notes: Decisions) -> None:
     """Fuse the serial loops of a block that an axis is split into, the axes in the order in which the block has them.

@@ -13,8 +13,6 @@ from tvmagic.arith.block_regions import block_read_write_regions
 from tvmagic.ir import Block, Buffer, BufferLoad, BufferStore, Call, IfThenElse, SeqStmt, Stmt, Var, Visitor, handles
 from tvmagic.tir.blocks.regions import with_detected_regions
 
-__all__ = ["Accesses", "BlockAccesses", "Scope", "accesses", "scope", "with_regions"]
-
 
 class BlockAccesses(NamedTuple):
     """A block in a statement: its stores, the buffers that it loads, what is in it and around it.

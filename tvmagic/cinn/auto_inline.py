@@ -14,8 +14,6 @@ from tvmagic.cinn.ir_schedule import IRSchedule
 from tvmagic.cinn.rule import AutoGenRule, RuleApplyType
 from tvmagic.errors import TVMagicError
 
-__all__ = ["AutoInline", "AutoInlineType", "Verdict"]
-
 
 class AutoInlineType(enum.IntEnum):
     """Where a block can be inlined. CINN never gives the last one."""

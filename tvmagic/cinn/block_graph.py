@@ -11,8 +11,6 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import Block, Buffer
 from tvmagic.tir.schedule.instruction import BlockRV
 
-__all__ = ["ScheduleBlockGraph", "ScheduleBlockNode"]
-
 
 @dataclass(eq=False)
 class ScheduleBlockNode:

@@ -44,27 +44,6 @@ from tvmagic.ir.query import is_one, operands, variables_in
 from tvmagic.tir.blocks.conditions import all_of, conjuncts
 from tvmagic.tir.blocks.regions import with_detected_regions
 
-__all__ = [
-    "BARE",
-    "FORM",
-    "FOR_TYPE",
-    "SUFFIX",
-    "VECTOR_LENGTH",
-    "StmtList",
-    "accesses_in_order",
-    "buffer_name",
-    "has_outer_braces",
-    "holds_blocks",
-    "in_order",
-    "init_block_of",
-    "is_cinn_form",
-    "listed",
-    "parts_of",
-    "to_cinn",
-    "to_tensorir",
-    "with_schedule_blocks",
-]
-
 FOR_TYPE = "cinn.for_type"  # annotation of a loop of a kind that only CINN has: its name
 VECTOR_LENGTH = "cinn.vector_length"  # annotation of a vectorized loop: how many elements a vector has
 BARE = "cinn.bare"  # attribute of a function whose text has no braces around the root

@@ -22,8 +22,6 @@ from tvmagic.lazy import cached_property
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
-__all__ = ["COMPUTE_INLINE", "REVERSE_COMPUTE_INLINE", "Candidate", "Condition", "first_failure"]
-
 
 class Candidate:
     """A block that may be inlined, and what the conditions ask of it and of its root."""

@@ -19,8 +19,6 @@ from tvmagic.ir import IterVar, PrimExpr, Range, Var
 from tvmagic.ir.query import is_one, variables_in
 from tvmagic.tir.blocks.conditions import conjuncts
 
-__all__ = ["counted_all", "counted_values", "reaches_all"]
-
 _MOST = 1 << 18  # values of all variables together
 
 Bindings = Sequence[tuple[IterVar, PrimExpr]]

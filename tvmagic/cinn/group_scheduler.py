@@ -12,8 +12,6 @@ from tvmagic.cinn.block_graph import ScheduleBlockGraph, ScheduleBlockNode
 from tvmagic.cinn.ir_schedule import IRSchedule
 from tvmagic.ir import IRModule, PrimFunc
 
-__all__ = ["StaticShapeGroupScheduler", "is_prohibit_schedule_extern_call_block"]
-
 _EXTERN_CALLS = frozenset(
     f"tir.{name}" for name in ("call_extern", "call_pure_extern", "tvm_call_packed", "tvm_call_cpacked")
 )

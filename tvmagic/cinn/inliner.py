@@ -30,15 +30,6 @@ from tvmagic.ir import (
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.schedule.rewrite import BlockReuse
 
-__all__ = [
-    "BaseInliner",
-    "ComputeInliner",
-    "LeafBlockRemovalPlan",
-    "MappingVarToExprMutator",
-    "ReverseComputeInliner",
-    "replace_expr",
-]
-
 
 class LeafBlockRemovalPlan(Visitor):
     """How to remove a block: which statement goes, and what takes its place.

@@ -10,8 +10,6 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import BlockRealize, Buffer, IRModule, Mutator, PrimFunc, SeqStmt, Stmt, handles
 from tvmagic.tir.schedule.state import ScheduleState
 
-__all__ = ["merged", "with_bodies"]
-
 
 class _Buffers(Mutator):
     """Other buffers in the places of some."""

@@ -9,8 +9,6 @@ from typing import Any
 from tvmagic.cinn.ir_schedule import IRSchedule
 from tvmagic.errors import TVMagicError
 
-__all__ = ["AutoGenRule", "RuleApplyType"]
-
 
 class RuleApplyType(enum.IntEnum):
     """Whether a rule can be applied; after one that prunes, no other rule is tried there."""

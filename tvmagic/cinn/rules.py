@@ -16,8 +16,6 @@ from tvmagic.ir import For, ForKind, IntImm, IterVar
 from tvmagic.ir.query import variables_in
 from tvmagic.tir.schedule.instruction import LoopRV
 
-__all__ = ["AutoBind", "AutoUnroll", "MultiLevelTiling", "SkipRule", "TilingConfig"]
-
 _UNROLL_STEPS = (0, 8, 32, 128)
 _MOST_THREADS, _MOST_BLOCKS = 1024, 256
 _INNERMOST = 64

@@ -13,8 +13,6 @@ from tvmagic.cinn.rule import AutoGenRule, RuleApplyType
 from tvmagic.cinn.rules import AutoUnroll, MultiLevelTiling, SkipRule
 from tvmagic.errors import TVMagicError
 
-__all__ = ["FLT_MAX", "SearchSpace", "SearchState"]
-
 FLT_MAX = 3.4028234663852886e38
 _STRATEGIES = ("rule_prune", "random_prune", "random")
 

@@ -37,8 +37,6 @@ from tvmagic.ir.query import is_call, nodes_of
 from tvmagic.passes import Pass, note, prim_func_pass
 from tvmagic.tir.transform.expressions.remove_no_op import is_no_op
 
-__all__ = ["lower_schedule_blocks"]
-
 _OWN_KEYS = ("compute_at_extra_var", "reverse_compute_at_extra_var", "auto_unroll_max_step", "cooperative_process")
 _MOST_UNROLLED = 50
 

@@ -12,8 +12,6 @@ from tvmagic.tir.schedule.trace import Trace
 if TYPE_CHECKING:
     from tvmagic.cinn.ir_schedule import IRSchedule
 
-__all__ = ["ScheduleDesc", "Step"]
-
 
 @dataclass(frozen=True)
 class Step:

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-__all__ = ["GONE"]
-
 # sentence: names
 _PASSES = {
     "it prepared a function for calls by TVM's C runtime. `build` compiles and calls functions without that runtime":

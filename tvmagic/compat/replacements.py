@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from tvmagic.compat.gone import GONE
 
-__all__ = ["OF_MODULE", "TOP_LEVEL", "instead"]
-
 # Before TVM 0.7 these were names of `tvm` itself.
 _TE = """
     placeholder compute create_schedule reduce_axis thread_axis sum max min prod scan extern comm_reducer

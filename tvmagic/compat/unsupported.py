@@ -13,8 +13,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # `import tvmagic` loads none of these: they take longer than all of it
     from typing import Any, NoReturn
 
-__all__ = ["ABSENT", "AbsentName", "spec_of"]
-
 _TUNING = "{} searches for schedules in TVM; here `tvmagic.tune` does"
 _GRAPHS = "{} describes networks as graphs of operators; here operators are written with `te`, `topi` or TVMScript"
 _REMOTE = "{} runs code on other machines; here code runs on this one, or in an emulator of another"

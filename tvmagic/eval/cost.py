@@ -36,8 +36,6 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.query import callee, variables_in
 
-__all__ = ["Cost", "CostTally", "ProgramCost", "count", "human"]
-
 # Calls that are arithmetic, each counted as one operation of its lanes.
 _FREE_CALLS = {"likely", "if_then_else", "assume", "ret", "type_annotation", "reinterpret", "address_of", "undef"}
 

@@ -10,8 +10,6 @@ import numpy as np
 from tvmagic.eval.ops import BINARY, CALLS
 from tvmagic.ir import BinaryOp, Call, Cast, IntImm, Not, Op, PrimExpr, Select, Var
 
-__all__ = ["Unevaluated", "evaluate"]
-
 # the calls in indices and conditions whose values integers alone decide
 _CALLS = frozenset(
     f"tir.{n}" for n in "likely if_then_else shift_left shift_right bitwise_and bitwise_or bitwise_xor".split()

@@ -9,8 +9,6 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import Add, Cast, FloorDiv, FloorMod, IntImm, Max, Min, Mul, PrimExpr, Sub, Var
 from tvmagic.ir.semantics import NUMBERS, convert_number
 
-__all__ = ["OF_SIZES", "evaluate"]
-
 OF_SIZES = (Add, Sub, Mul, FloorDiv, FloorMod, Min, Max)  # what `evaluate` computes of two numbers
 
 

@@ -14,8 +14,6 @@ import numpy as np
 
 from tvmagic.errors import BoundsError
 
-__all__ = ["Conflict", "Context", "OutOfRange", "Storage"]
-
 Array = Any
 
 

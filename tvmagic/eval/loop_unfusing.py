@@ -20,8 +20,6 @@ from tvmagic.ir import (
     handles,
 )
 
-__all__ = ["unfuse"]
-
 
 def unfuse(stmt: Stmt) -> Stmt:
     """The same program with each fused loop as loops over the digits of its variable, if the body uses nothing else of it.

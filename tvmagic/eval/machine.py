@@ -49,8 +49,6 @@ from tvmagic.ir import (
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.ir.query import launches_thread
 
-__all__ = ["Machine", "TooLong", "Unsupported", "run_function", "run_statement"]
-
 Array = Any
 _MOST_LANES = 1 << 20
 

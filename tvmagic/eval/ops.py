@@ -16,8 +16,6 @@ import numpy as np
 from tvmagic.ir import EQ, GE, GT, LE, LT, NE, Add, And, DataType, Div, FloorDiv, FloorMod, Max, Min, Mod, Mul, Or, Sub
 from tvmagic.ir.numpy_types import numpy_dtype
 
-__all__ = ["BINARY", "CALLS", "REDUCTIONS", "convert"]
-
 Array = Any
 
 

@@ -10,8 +10,6 @@ from tvmagic.eval.integers import evaluate
 from tvmagic.ir import IntImm, PrimExpr, Var
 from tvmagic.ir.query import variables_in
 
-__all__ = ["Dimension", "solve_sizes", "unsolved_size"]
-
 
 class Dimension(NamedTuple):
     """A dimension of a tensor: its size as declared, and the extent that an array has there."""

@@ -47,8 +47,6 @@ from tvmagic.ir import (
     handles,
 )
 
-__all__ = ["Tally"]
-
 T = TypeVar("T")
 
 

@@ -39,8 +39,6 @@ from tvmagic.ir.memory_scope import MemoryScope
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.ir.semantics import plain
 
-__all__ = ["TooLong", "Unsupported", "Values", "tensor_key", "whole_storage"]
-
 Array = Any
 
 

@@ -23,8 +23,6 @@ from tvmagic.ir import (
     handles,
 )
 
-__all__ = ["lane_loops"]
-
 
 def lane_loops(node: For, serial: set[int]) -> tuple[list[For], list[For], Stmt]:
     """The nest of loops that begins at `node`, those of it to run as lanes, and its body.

@@ -12,8 +12,6 @@ from typing import Any
 from tvmagic.target.target import cpu_and_features
 from tvmagic.tools import LLVM_MCA, OSACA
 
-__all__ = ["Counted", "count_cycles", "read_mca"]
-
 _PATIENCE = 20.0  # seconds
 # Processors of the same family that older versions of the tools know.
 _RELATIVES = {

@@ -13,8 +13,6 @@ from tvmagic.model.program_model import NestModel, ProgramModel
 from tvmagic.model.traffic import Traffic
 from tvmagic.target.machine import Machine
 
-__all__ = ["CODES", "Case", "Suspect"]
-
 # Each code with what it means, for help and documentation.
 CODES = {
     "not-vectorized": "the hot loop runs element by element",

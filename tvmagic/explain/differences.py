@@ -18,8 +18,6 @@ from tvmagic.model.traffic import LEVELS, Traffic
 from tvmagic.operators import Version
 from tvmagic.target import Target, resolved
 
-__all__ = ["differences"]
-
 _LEAST = 1.5  # times that a number is larger before it is worth a sentence
 _FROM = {
     "L1": "between registers and the first cache",

@@ -25,8 +25,6 @@ from tvmagic.operators import Operator, Version
 from tvmagic.target import resolved
 from tvmagic.target.machine import Machine
 
-__all__ = ["Explanation", "Finding", "LoopRow", "explain", "hottest_loop"]
-
 WORTH = 1.15  # the least gain, by the model, of a call that is proposed
 WORTH_MOVING = 1.3  # that of one that changes what memory moves, of which a model is less sure
 WORTH_REWRITING = 2.5  # that of another schedule

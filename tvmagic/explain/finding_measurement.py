@@ -14,8 +14,6 @@ from tvmagic.operators import Version
 from tvmagic.operators.inputs import make_inputs
 from tvmagic.operators.measure import measure_in_turns
 
-__all__ = ["measure_calls"]
-
 NO_HELP = 0.9  # times as fast, from which on downwards a call is not proposed
 _EACH, _AGAIN = 0.04, 0.2  # seconds for each of the two, and if the call seems not to help
 

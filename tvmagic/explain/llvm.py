@@ -13,8 +13,6 @@ from tvmagic.explain.body_cycles import count_cycles
 from tvmagic.ir import For
 from tvmagic.target.target import cpu_and_features
 
-__all__ = ["Body", "Facts", "facts_of", "inner_loops", "loop_of_lines"]
-
 OPTIONS = ("-pass-remarks-analysis=loop-vectorize", "-pass-remarks=loop-vectorize|loop-idiom")
 _REMARK = re.compile(r"remark: lowered\.py:(\d+):\d+: (.*)")
 _WITHOUT_TOOL = "cycles are those of a simple model of the core; LLVM's tool llvm-mca, or the package `osaca`, if one is installed, counts them with the tables of the processor"  # fmt: skip

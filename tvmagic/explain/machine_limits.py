@@ -13,8 +13,6 @@ from tvmagic.operators.peaks import Peaks, kept_peaks
 from tvmagic.target import resolved
 from tvmagic.target.machine import Machine
 
-__all__ = ["HERTZ", "Roof", "bandwidths", "hertz_of", "roof_of"]
-
 HERTZ = 3e9  # cycles of a second, of a processor whose peak was not measured
 
 _TOO_LOW = "more was reached: the model takes this machine for a slower one"

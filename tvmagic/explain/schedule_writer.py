@@ -25,8 +25,6 @@ from tvmagic.te.schedule.relations import Fuse, Rebase, Split
 from tvmagic.te.schedule.stage import AttachType
 from tvmagic.tir.schedule import LoopRV, Schedule
 
-__all__ = ["Leaf", "View", "Writer", "views_of"]
-
 _KINDS = {IterVar.Vectorized: "vectorized", IterVar.Unrolled: "unrolled", IterVar.Parallelized: "parallel"}
 _LOOP_KINDS = {ForKind.VECTORIZED: "vectorized", ForKind.UNROLLED: "unrolled", ForKind.PARALLEL: "parallel"}
 

@@ -8,12 +8,6 @@ from tvmagic.explain.schedule_writer import Leaf, View, Writer
 from tvmagic.explain.trial import Edit, Number
 from tvmagic.target.machine import Machine
 
-__all__ = [
-    "attached", "begun_apart", "blocked", "compute_elsewhere", "fewer_rows", "fused_parallel", "in_any_order", "in_place", "inlined", "other_sizes", "parallel",
-    "parallel_lines", "parallel_outside", "parallel_rows",
-    "partial_sums", "square", "tiled", "unrolled", "vectorized",
-]  # fmt: skip
-
 
 def _edit(writer: Writer) -> list[Edit]:
     return [Edit(writer.text)] if writer.lines else []

@@ -18,8 +18,6 @@ from tvmagic.operators.races import refuse_races
 from tvmagic.operators.scheduling import schedule_from_cell
 from tvmagic.target import Target
 
-__all__ = ["Edit", "Number", "Trials", "attachments", "inlinings", "numbers_in", "parallel_calls", "tried"]
-
 
 @dataclass(frozen=True)
 class Edit:

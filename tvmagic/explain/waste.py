@@ -18,8 +18,6 @@ from tvmagic.te.exact.waste_report import waste_report
 from tvmagic.tir.blocks.conditions import conjuncts
 from tvmagic.tir.transform.use_def import loads_memory
 
-__all__ = ["Inlined", "inlined_in", "waste_of"]
-
 
 @dataclass(frozen=True)
 class Inlined:

@@ -9,8 +9,6 @@ from tvmagic.errors import WrongIndexError
 from tvmagic.ir.derive import node
 from tvmagic.ir.node import Node
 
-__all__ = ["Attrs", "DictAttrs"]
-
 
 @node
 class Attrs(Node):

@@ -28,17 +28,6 @@ from tvmagic.ir.node import Name, Node, Span
 from tvmagic.ir.operators import lanes_of, vscale_factor
 from tvmagic.ir.prim_expr import SEQUENCES, SLICES, scope_of
 
-__all__ = [
-    "Buffer",
-    "BufferDef",
-    "BufferRegion",
-    "MatchBufferRegion",
-    "check_reach",
-    "data_pointer",
-    "decl_buffer",
-    "is_reached",
-]
-
 
 def _simplified(value: PrimExpr) -> PrimExpr:
     return value if isinstance(value, IntImm) else provided("analyzer")().simplify(value)

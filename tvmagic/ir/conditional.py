@@ -6,8 +6,6 @@ from tvmagic.ir.operators import Select
 from tvmagic.ir.prim_expr import PrimExpr
 from tvmagic.ir.query import is_call
 
-__all__ = ["choice"]
-
 
 def choice(node: PrimExpr) -> tuple[PrimExpr, PrimExpr, PrimExpr] | None:
     """Condition and values of a `Select` or an `if_then_else`; None of anything else."""

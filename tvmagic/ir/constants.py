@@ -27,20 +27,6 @@ from tvmagic.ir.node import Span
 from tvmagic.ir.operators import lanes_of
 from tvmagic.ir.semantics import Neutral, convert_number, round_float
 
-__all__ = [
-    "cast",
-    "const",
-    "infinity",
-    "largest_integer",
-    "make_const",
-    "make_zero",
-    "max_value",
-    "min_value",
-    "neutral_of_max",
-    "neutral_of_min",
-    "reinterpret",
-]
-
 
 def const(value: Any, dtype: Any = None, span: Span | None = None) -> PrimExpr:
     """The constant `value`, by default int32 or int64, float32 or float64 (the smaller if it fits), or bool."""

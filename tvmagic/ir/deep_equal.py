@@ -15,8 +15,6 @@ from tvmagic.ir.node import Kind, Node
 from tvmagic.ir.operators import BinaryOp
 from tvmagic.ir.prim_expr import FloatImm, IntImm, Var
 
-__all__ = ["as_node", "deep_equal", "expr_deep_equal"]
-
 _Compare = Callable[[Any, Any], bool]
 _comparers: dict[type, _Compare] = {}
 

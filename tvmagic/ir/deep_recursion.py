@@ -19,8 +19,6 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir.node import Kind, Node
 from tvmagic.ir.prim_expr import Var
 
-__all__ = ["check_written_size", "deep", "parts_of", "with_deep_stack", "written_size"]
-
 _LIMIT, _STACK = 200_000, 512 << 20  # frames; bytes, of which only those used take memory
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

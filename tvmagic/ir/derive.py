@@ -15,18 +15,6 @@ from typing import Any, TypeVar, overload
 
 from tvmagic.ir.node import NODE_CLASSES, Field, Kind, Node, Span, new_origin, new_span, slots_of
 
-__all__ = [
-    "CONVERTERS",
-    "PLAIN_CONVERTERS",
-    "comparison",
-    "deep_comparison",
-    "generate",
-    "hasher",
-    "node",
-    "rewriter",
-    "walker",
-]
-
 _C = TypeVar("_C", bound=type[Node])
 Function = Callable[..., Any]
 

@@ -12,8 +12,6 @@ from functools import lru_cache
 
 from tvmagic.errors import TVMagicError, WrongValueError
 
-__all__ = ["DataType", "dtype_of", "integer_limits"]
-
 _PATTERN = re.compile(
     r"(int|uint|float|bfloat|handle|bool|void|e4m3_float(?=8)|e5m2_float(?=8))(\d*)(?:x(\d+)|xvscalex(\d+))?$"
 )

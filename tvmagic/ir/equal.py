@@ -28,14 +28,6 @@ from tvmagic.ir.path import ObjectPath
 from tvmagic.ir.prim_expr import SEQUENCES, Type
 from tvmagic.ir.unknown import Any as Any_
 
-__all__ = [
-    "ObjectPathPair",
-    "StructuralMismatch",
-    "assert_structural_equal",
-    "get_first_structural_mismatch",
-    "structural_equal",
-]
-
 
 class ObjectPathPair(NamedTuple):
     """The places of the first difference in two programs."""

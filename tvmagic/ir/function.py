@@ -18,8 +18,6 @@ from tvmagic.ir.node import Node, Span
 from tvmagic.ir.prim_expr import MAPPINGS
 from tvmagic.ir.stmt import Block, BlockRealize, Stmt
 
-__all__ = ["CallingConv", "IRModule", "PrimFunc", "TensorIntrin", "name_as_python", "pointer_var"]
-
 # the names of the Python functions and classes from which functions and modules were read
 _python_names: weakref.WeakKeyDictionary[Node, str] = weakref.WeakKeyDictionary()
 

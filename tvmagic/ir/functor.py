@@ -20,18 +20,6 @@ from tvmagic.ir.node import Field, Kind, Node, Span, new_origin, parents_of_orig
 from tvmagic.ir.prim_expr import class_of
 from tvmagic.ir.stmt import AttrStmt, SeqStmt, Stmt
 
-__all__ = [
-    "Mutator",
-    "StmtMutator",
-    "StmtVisitor",
-    "Visitor",
-    "handles",
-    "ir_transform",
-    "post_order_visit",
-    "pre_order_visit",
-    "substitute",
-]
-
 Handler = Callable[[Any, Any], Any]
 _F = TypeVar("_F", bound=Callable[..., Any])
 _N = TypeVar("_N", bound=Node)

@@ -11,8 +11,6 @@ from tvmagic.ir.hooks import provided
 from tvmagic.ir.node import Node
 from tvmagic.ir.prim_expr import MAPPINGS, SEQUENCES
 
-__all__ = ["DummyGlobalInfo", "GlobalInfo", "VDevice", "global_infos_of"]
-
 
 @node
 class GlobalInfo(Node):

@@ -13,8 +13,6 @@ from tvmagic.ir.methods import method_of
 from tvmagic.ir.operators import Call
 from tvmagic.ir.prim_expr import StringImm
 
-__all__ = ["collect_call_map", "replace_global_vars"]
-
 
 class _Calls(Visitor):
     """The functions of the module that are called, each once, in the order of the calls."""

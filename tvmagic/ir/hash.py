@@ -24,8 +24,6 @@ from tvmagic.ir.node import Node
 from tvmagic.ir.op import Op
 from tvmagic.ir.prim_expr import Type
 
-__all__ = ["structural_hash"]
-
 
 class Numbers(dict[int, int]):
     """The hashes of the variables met so far, and of the buffers.

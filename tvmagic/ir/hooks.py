@@ -12,8 +12,6 @@ from typing import Any
 from tvmagic import provider
 from tvmagic.errors import TVMagicError
 
-__all__ = ["provide", "provided", "provided_if"]
-
 _found: dict[str, Callable[..., Any]] = {}
 
 

@@ -41,8 +41,6 @@ from tvmagic.ir import (
 from tvmagic.ir.dtype import integer_limits
 from tvmagic.ir.query import launches_thread
 
-__all__ = ["with_index_dtype"]
-
 _IF = Op.get("tir.if_then_else")
 
 

@@ -28,8 +28,6 @@ from tvmagic.ir.prim_expr import MAPPINGS, SEQUENCES, TUPLES, class_of
 from tvmagic.ir.semantics import Neutral
 from tvmagic.ir.stmt import ForKind, Stmt
 
-__all__ = ["load_json", "make_node", "register_json", "register_record", "save_json"]
-
 VERSION = 1
 _codecs: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {}
 

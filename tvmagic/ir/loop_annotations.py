@@ -5,21 +5,6 @@ from __future__ import annotations
 from tvmagic.errors import BuildError
 from tvmagic.ir.stmt import Allocate, For
 
-__all__ = [
-    "ANY_ORDER",
-    "INTERLEAVE",
-    "KEEP_SCALAR",
-    "MADE_BY",
-    "POLL",
-    "STACK",
-    "UNROLL",
-    "annotation",
-    "is_kept_scalar",
-    "is_made_by",
-    "makers_of",
-    "polls",
-]
-
 ANY_ORDER = "pragma_any_order"  # the loop's sums and extrema may be computed in any order
 KEEP_SCALAR = "llvm.vectorize"  # 0: LLVM must not vectorize the loop
 UNROLL = "llvm.unroll"  # "full", "disable" or a number of iterations

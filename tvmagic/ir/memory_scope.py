@@ -15,8 +15,6 @@ from tvmagic.ir.expr import PrimExpr
 from tvmagic.ir.node import Node
 from tvmagic.ir.registry import get_global_func
 
-__all__ = ["MemoryInfo", "MemoryScope", "StorageRank", "is_of_threads", "memory_info"]
-
 
 class StorageRank(enum.IntEnum):
     """How widely a memory is shared (the numbers are TVM's)."""

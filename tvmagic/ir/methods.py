@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["method_of"]
-
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 from tvmagic.ir.hooks import provided
 
-__all__ = ["NODE_CLASSES", "Field", "Identified", "Kind", "Name", "Node", "Object", "Operands", "Span"]
-
 if sys.platform == "emscripten":
     # A browser's stack ends after some 500 frames of calls through C, and takes the kernel with it.
     sys.setrecursionlimit(min(sys.getrecursionlimit(), 400))

@@ -11,8 +11,6 @@ import numpy as np
 from tvmagic.errors import TVMagicError
 from tvmagic.ir.prim_expr import IntImm
 
-__all__ = ["as_flag", "as_integer", "numpy_dtype"]
-
 
 def as_flag(value: Any) -> bool | None:
     """Return a bool of Python, NumPy or the IR, or the 0 or 1 of a JSON trace, as a bool, or None for other values."""

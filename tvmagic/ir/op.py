@@ -13,8 +13,6 @@ from typing import Any, ClassVar
 from tvmagic.errors import TVMagicError, did_you_mean
 from tvmagic.ir.node import Identified
 
-__all__ = ["CallEffect", "CallEffectKind", "Op", "register_intrin_lowering", "register_op_attr"]
-
 
 class CallEffect(enum.IntEnum):
     """What a call does besides computing its value (the numbers are TVM's)."""

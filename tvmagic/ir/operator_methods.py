@@ -10,8 +10,6 @@ from tvmagic.ir.methods import method_of
 from tvmagic.ir.node import Span
 from tvmagic.ir.prim_expr import EqualOp, ExprOp, NotEqualOp, PrimExpr
 
-__all__: list[str] = []
-
 _BINARY: dict[str, Callable[[Any, Any], PrimExpr]] = {
     "add": ops.add,
     "sub": ops.subtract,

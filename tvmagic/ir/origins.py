@@ -17,8 +17,6 @@ from tvmagic.ir.node import Node, copy_of
 from tvmagic.ir.prim_expr import PrimExpr
 from tvmagic.ir.stmt import SeqStmt, Stmt
 
-__all__ = ["origins_by_statement", "own_origins", "separate_copies", "with_new_origins"]
-
 
 class _OriginCollector(Visitor):
     """Collects the origins of each statement and of the loads in its own expressions."""

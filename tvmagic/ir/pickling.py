@@ -13,8 +13,6 @@ from tvmagic.ir.methods import method_of
 from tvmagic.ir.node import Node, slots_of
 from tvmagic.ir.prim_expr import PrimExpr, class_of
 
-__all__ = ["pack", "unpack"]
-
 
 class _At(int):
     """The place of a part in the table."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from tvmagic.ir.function import IRModule, PrimFunc
 
-__all__ = ["FORM", "is_cinn_form"]
-
 FORM = "cinn.form"  # attribute of a function in CINN's form
 
 

@@ -15,23 +15,6 @@ from tvmagic.ir.stmt import AttrStmt
 
 _Kind = TypeVar("_Kind", bound=Node)
 
-__all__ = [
-    "callee",
-    "contains",
-    "has_node",
-    "is_access_ptr",
-    "is_call",
-    "is_one",
-    "is_zero",
-    "launches_thread",
-    "linear_terms",
-    "nodes_of",
-    "operands",
-    "strip_likely",
-    "variables_behind",
-    "variables_in",
-]
-
 
 class _Finder(Visitor):
     def __init__(self) -> None:

@@ -10,15 +10,6 @@ from tvmagic.ir.derive import node
 from tvmagic.ir.hooks import provided_if
 from tvmagic.ir.node import Node
 
-__all__ = [
-    "EnvFunc",
-    "PackedFunc",
-    "get_global_func",
-    "list_global_func_names",
-    "register_func",
-    "remove_global_func",
-]
-
 _functions: dict[str, Callable[..., Any]] = {}
 
 

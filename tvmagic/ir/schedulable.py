@@ -10,8 +10,6 @@ from abc import ABC, abstractmethod
 
 from tvmagic.ir.function import IRModule, PrimFunc
 
-__all__ = ["Schedulable"]
-
 
 class Schedulable(ABC):
     """A value that lowers to a function or a module without arguments, such as a tiling of Ascend."""

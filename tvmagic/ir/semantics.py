@@ -48,18 +48,6 @@ from tvmagic.ir.expr import (
     Sub,
 )
 
-__all__ = [
-    "NUMBERS",
-    "ROUNDINGS",
-    "Neutral",
-    "compute",
-    "convert_number",
-    "plain",
-    "round_float",
-    "truncate_divide",
-    "wrap_int",
-]
-
 Number = Any  # int, bool or float
 
 

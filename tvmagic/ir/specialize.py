@@ -16,8 +16,6 @@ from tvmagic.ir.functor import BufferRemapper, Visitor, handles
 from tvmagic.ir.methods import method_of
 from tvmagic.ir.stmt import BufferStore, DeclBuffer, LetStmt, Stmt
 
-__all__ = ["specialize"]
-
 
 class _Specializer(BufferRemapper):
     """Puts values in the place of variables and folds what becomes constant by it."""

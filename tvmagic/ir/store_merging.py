@@ -11,8 +11,6 @@ from tvmagic.ir.operators import BinaryOp, BufferLoad
 from tvmagic.ir.query import nodes_of
 from tvmagic.ir.stmt import BufferStore, LetStmt, SeqStmt, Stmt
 
-__all__ = ["update_term", "stored_together"]
-
 
 def stored_together(stores: Sequence[BufferStore]) -> Stmt:
     """The stores one after another, as if they happened at one time: values that read what an earlier one changes are

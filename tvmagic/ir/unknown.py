@@ -5,8 +5,6 @@ from __future__ import annotations
 from tvmagic.ir.derive import node
 from tvmagic.ir.prim_expr import INT32, PrimExpr
 
-__all__ = ["Any"]
-
 
 @node
 class Any(PrimExpr):

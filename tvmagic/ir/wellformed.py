@@ -51,8 +51,6 @@ from tvmagic.ir.stmt import (
     Stmt,
 )
 
-__all__ = ["Problem", "WellFormednessError", "find_problems", "verify_well_formed"]
-
 
 class Problem(NamedTuple):
     """One way in which a program is not well-formed, the part that it is about, and what that is in.

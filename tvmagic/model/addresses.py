@@ -27,8 +27,6 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.query import variables_in
 
-__all__ = ["LANE", "Address", "Key", "Linear"]
-
 LANE = Var("lane", "int32")
 
 # A variable of an address: a loop's, or its quotient or remainder by a constant.

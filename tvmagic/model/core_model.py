@@ -14,8 +14,6 @@ from tvmagic.model.traffic import PAGE
 from tvmagic.model.unrolling import CALL, parts
 from tvmagic.target.machine import Machine
 
-__all__ = ["Core", "shuffled"]
-
 WIDTH = 5  # operations begun in a cycle, of all kinds
 DIVISION, INDEX_DIVISION = 8, 6  # operations that a division, a division of indices counts as
 QUOTIENT = 6  # cycles of a division of two integers

@@ -13,8 +13,6 @@ from typing import NamedTuple
 from tvmagic.ir import Var
 from tvmagic.model.nests import LANE, Access, Key, Loop
 
-__all__ = ["Pattern", "footprint", "patterns", "pieces", "touched"]
-
 
 class Pattern(NamedTuple):
     """Accesses of a buffer that differ by constants alone: the first of them, the constants, whether one of them is a store."""

@@ -29,8 +29,6 @@ from tvmagic.ir.query import has_node, variables_in
 from tvmagic.model.nests import Loop, Statement
 from tvmagic.tir.blocks.conditions import conjuncts
 
-__all__ = ["asked", "depending"]
-
 _COPIES = 64  # of a condition that are looked at one by one
 _COMPARE = {
     LT: operator.lt, LE: operator.le, GT: operator.gt, GE: operator.ge, EQ: operator.eq, NE: operator.ne

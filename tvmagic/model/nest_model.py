@@ -10,8 +10,6 @@ from tvmagic.ir.query import variables_in
 from tvmagic.model.guards import asked
 from tvmagic.model.nests import Access, Loop, Nest, Statement
 
-__all__ = ["NestModel", "in_one_core"]
-
 OVERLAP = 0.5  # share of what is shorter, of computing and moving and of what memories move, that does not hide behind the longest
 
 

@@ -23,8 +23,6 @@ from tvmagic.model.traffic import Traffic
 from tvmagic.model.unrolling import UNROLLED, Body, bodies_of, instructions, stays, vector_of
 from tvmagic.target.machine import Machine
 
-__all__ = ["LAUNCH", "NestModel", "ProgramModel", "in_one_core", "model"]
-
 LAUNCH = 3_000  # cycles to start threads on a parallel loop and to wait for them
 PARTS = 4  # of a parallel loop, for each thread
 TRANSFER = 100  # cycles for a cache line that another core has written

@@ -14,8 +14,6 @@ from tvmagic.model.footprints import Pattern, footprint, patterns, pieces, touch
 from tvmagic.model.nests import LANE, Access, Loop, Nest
 from tvmagic.target.machine import Machine
 
-__all__ = ["BYTES_A_CYCLE", "LEVELS", "PAGE", "Traffic"]
-
 LEVELS = ("L1", "L2", "L3", "memory")
 BYTES_A_CYCLE = {"L2": 48.0, "L3": 25.0, "memory": 6.0}  # what caches of level 1, 2, 3 get from below
 UNFORESEEN = (1.0, 3.0, 3.0)  # how many times longer a line takes that was not fetched before it was needed

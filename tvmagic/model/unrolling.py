@@ -13,8 +13,6 @@ from tvmagic.model.nests import Access, Loop, Nest, Statement
 from tvmagic.target.machine import Machine
 from tvmagic.tir.blocks.conditions import conjuncts
 
-__all__ = ["CALL", "UNROLLED", "Body", "bodies_of", "instructions", "parts", "stays", "vector_of"]
-
 UNROLLED = 300  # instructions below which LLVM unrolls a loop of constant extent
 _AT_MOST = 600  # instructions that a loop may be counted as here if LLVM says that it unrolled it
 CALL = 20  # operations that the code of a function counts as

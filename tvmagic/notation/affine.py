@@ -11,8 +11,6 @@ from tvmagic.arith import ConstIntBound
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import Var, post_order_visit
 
-__all__ = ["Affine", "affine_of", "holds", "is_proved", "quotient_of", "shrunk", "solve_extents"]
-
 
 @dataclass(frozen=True)
 class Affine:

@@ -28,8 +28,6 @@ from tvmagic.notation.python_spellings import in_the_notation
 from tvmagic.notation.scope import Layered, Scope
 from tvmagic.notation.syntax import over_names
 
-__all__ = ["Assertion", "Loop", "Reduction", "Side", "read_assertions"]
-
 _REDUCING = ("any", "all", *REDUCTIONS)
 _SIGNS: dict[type[ast.cmpop], str] = {
     ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",

@@ -18,8 +18,6 @@ from tvmagic.notation.source import Source
 from tvmagic.notation.syntax import over_names
 from tvmagic.notation.wide_sums import is_narrow_float, round_to, widen
 
-__all__ = ["DERIVED", "Stages"]
-
 Bound = Mapping[str, Any]
 
 

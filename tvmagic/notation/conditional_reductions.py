@@ -10,8 +10,6 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import PrimExpr, Range, Var, ops
 from tvmagic.ir.constants import const
 
-__all__ = ["Branch", "choice_of", "is_inside", "only_if", "parts_of"]
-
 Branch = tuple[ast.expr, bool]
 """A condition, and whether it holds or fails if the branch is taken."""
 

@@ -20,8 +20,6 @@ from tvmagic.notation.suggestions import reduction_hint
 from tvmagic.notation.syntax import as_read, over_names, reduces, reduction_name
 from tvmagic.notation.wide_sums import WideSum, is_narrow_float, named_function, round_to, widen
 
-__all__ = ["Definition"]
-
 
 class Definition(IndexRanges):
     """One definition, from whose value `build` makes stages."""

@@ -17,20 +17,6 @@ from tvmagic.ir.query import callee
 from tvmagic.notation.conditional_reductions import Branch
 from tvmagic.notation.source import Source
 
-__all__ = [
-    "BY_OTHERS",
-    "DTYPES",
-    "FUNCTIONS",
-    "OVER",
-    "REDUCING",
-    "REDUCTIONS",
-    "Expressions",
-    "NotationError",
-    "check_rank",
-    "fail_at",
-    "fail_undefined",
-]
-
 
 class NotationError(TVMagicError):
     """A statement of the index notation that means nothing, with its place in the cell."""

@@ -17,8 +17,6 @@ from tvmagic.notation.scope import Scope
 from tvmagic.notation.suggestions import dtype_hint, slice_hint, tensor_hint
 from tvmagic.notation.syntax import cast_types, is_dtype, is_fraction, is_number, over_names
 
-__all__ = ["IndexRanges"]
-
 
 class IndexRanges:
     """A definition: `names` has its index names, `ranges` their ranges (first value, extent).

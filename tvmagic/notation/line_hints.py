@@ -9,8 +9,6 @@ import unicodedata
 from tvmagic.notation.expressions import DTYPES
 from tvmagic.notation.suggestions import COMMON_TYPES, ranges_above
 
-__all__ = ["syntax_meant"]
-
 # Characters that look like one of Python's, or like nothing, as texts are pasted from elsewhere.
 _LOOKALIKES = {
     "\u2212": "-", "\u2013": "-", "\u2014": "-", "\u00d7": "*", "\u00b7": "*", "\u22c5": "*", "\u00f7": "/", "\u2264": "<=",

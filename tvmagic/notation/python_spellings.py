@@ -20,8 +20,6 @@ from tvmagic.notation.composite_functions import DERIVED
 from tvmagic.notation.expressions import REDUCTIONS, fail_at, index_items
 from tvmagic.notation.scope import Scope
 
-__all__ = ["in_the_notation"]
-
 _Loops = ast.GeneratorExp | ast.ListComp
 _EVERYWHERE = "<all>"  # in place of a range whose ends are conditions
 _OF_BOOLS = {"any": "max", "all": "min"}

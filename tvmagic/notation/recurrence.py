@@ -28,8 +28,6 @@ from tvmagic.notation.wide_sums import stage_of
 if TYPE_CHECKING:
     from tvmagic.notation.definition import Definition
 
-__all__ = ["EXAMPLE", "earlier_access", "recurrence"]
-
 Bound = Mapping[str, Any]
 _CASES = 16  # values of an index of which it is looked at which are left in a branch
 _BORDER = 128  # elements along each border of a table that are looked at

@@ -10,8 +10,6 @@ from tvmagic.ir import PrimExpr
 from tvmagic.notation.sizes import Sizes
 from tvmagic.notation.source import Source
 
-__all__ = ["Layered", "Scope"]
-
 
 class Scope:
     """The names of one cell.

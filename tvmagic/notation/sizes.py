@@ -17,8 +17,6 @@ from tvmagic.ir.query import linear_terms, variables_in
 from tvmagic.notation.expressions import NotationError, fail_at
 from tvmagic.notation.source import Source
 
-__all__ = ["Sizes"]
-
 _LARGEST = (1 << 63) - 1
 _MOST_BITS = 4096  # of what is multiplied in a size
 _OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {

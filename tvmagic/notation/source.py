@@ -16,8 +16,6 @@ from tvmagic.errors import underlined
 from tvmagic.ir import Span
 from tvmagic.lazy import cached_property
 
-__all__ = ["Source", "excerpt", "find_source", "known_sources"]
-
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _SOURCES: dict[str, Source] = {}
 

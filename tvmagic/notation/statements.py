@@ -38,8 +38,6 @@ from tvmagic.notation.scope import Scope
 from tvmagic.notation.suggestions import declaration_hint, gathered, with_first_values
 from tvmagic.notation.syntax import as_read, declaration, is_number
 
-__all__ = ["Notation"]
-
 _AUGMENTED: dict[type[ast.AST], str] = {ast.Add: "sum", ast.Mult: "prod"}
 
 

@@ -12,19 +12,6 @@ from tvmagic.errors import closest
 from tvmagic.notation.expressions import BY_OTHERS, DTYPES, FUNCTIONS, OVER, REDUCTIONS, index_items
 from tvmagic.notation.syntax import is_number
 
-__all__ = [
-    "COMMON_TYPES",
-    "declaration_hint",
-    "dtype_hint",
-    "meant",
-    "meant_function",
-    "ranges_above",
-    "reduction_hint",
-    "slice_hint",
-    "tensor_hint",
-    "with_first_values",
-]
-
 _INDICES = "ijklmnop"
 # What calls that make a tensor of a shape are named elsewhere.
 _INPUTS = (

@@ -11,20 +11,6 @@ from tvmagic import te
 from tvmagic.notation.expressions import DTYPES, REDUCING, REDUCTIONS, fail_at, index_items
 from tvmagic.notation.source import Source
 
-__all__ = [
-    "as_read",
-    "cast_types",
-    "declaration",
-    "is_dtype",
-    "is_fraction",
-    "is_notation",
-    "is_number",
-    "over_names",
-    "python_names",
-    "reduces",
-    "reduction_name",
-]
-
 
 def python_names(tree: ast.Module) -> set[str]:
     """The names that statements at the top of a cell assign as a whole."""

@@ -22,8 +22,6 @@ from tvmagic import te
 from tvmagic.ir import Add, DataType, Div, Mul, PrimExpr, Sub, ops
 from tvmagic.lazy import cached_property
 
-__all__ = ["WideSum", "is_narrow_float", "named_function", "result_of", "round_to", "stage_of", "widen"]
-
 _WIDE = DataType("float32")
 
 

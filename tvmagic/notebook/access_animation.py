@@ -8,8 +8,6 @@ from typing import Any
 from tvmagic.notebook.html import theme
 from tvmagic.operators.access import Trace
 
-__all__ = ["place", "player_data"]
-
 _WHOLE = 128  # rows or columns up to which all are drawn, touched or not
 _AXIS = 24  # letters of an axis' index
 

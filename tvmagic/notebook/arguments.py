@@ -16,12 +16,6 @@ from tvmagic.errors import DefectError, TVMagicError
 from tvmagic.notebook.mistakes import did_you_mean, instead_of_flag, instead_of_word, is_filler, takes
 from tvmagic.notebook.results import Shown
 
-__all__ = [
-    "PARSERS", "Argument", "Arguments", "Choice", "Idle", "argument", "did_you_mean", "duration", "magic", "natural",
-    "positive", "size",
-]  # fmt: skip
-
-
 LONGEST = 365 * 86_400.0  # seconds; the system's clocks and timers end somewhere beyond
 
 

@@ -8,8 +8,6 @@ from typing import Any
 
 from tvmagic.passes import Note
 
-__all__ = ["PREFIX", "Phase", "phases", "region_picture", "stage_sentences"]
-
 PREFIX = "infer_bound."
 Ends = tuple[str, str]
 

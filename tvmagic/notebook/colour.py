@@ -13,8 +13,6 @@ from pygments.token import Comment, Keyword, Name, Number, String
 
 from tvmagic.notebook.lexers import AsmLexer, ClassicLexer, TVMScriptLexer
 
-__all__ = ["Piece", "html_line", "pieces"]
-
 Piece = tuple[str, str]
 """The class of a part (empty if it has none) and its text."""
 

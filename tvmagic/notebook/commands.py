@@ -31,19 +31,6 @@ if TYPE_CHECKING:
     from tvmagic.explain.machine_limits import Roof
     from tvmagic.ir import IRModule
 
-__all__ = [
-    "ascend_kernel",
-    "asm",
-    "bench",
-    "bounds",
-    "check_result",
-    "llvm",
-    "passes",
-    "record_of",
-    "time_calls",
-    "version_of",
-]
-
 
 _TE_PASSES = ("normalize", "InferBound", "ScheduleOps", "SchedulePostProcToPrimFunc")
 

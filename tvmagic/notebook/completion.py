@@ -21,8 +21,6 @@ from tvmagic.operators.scheduling import SCHEDULE_CALLS, SCHEDULES, STAGE_CALLS,
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tir.schedule.instruction import BlockRV, InstructionKind, LoopRV
 
-__all__ = ["Word", "candidates", "install", "members", "words_at"]
-
 _LINE = re.compile(r"^\s*(?:[\w, ]+=\s*)?%{1,2}(\w+)\s(.*)$")
 
 

@@ -12,8 +12,6 @@ from tvmagic.notebook.results import Parts, Shown, Table
 from tvmagic.operators import Version
 from tvmagic.script import script_with_spans
 
-__all__ = ["CostListing", "cost_rows", "cost_view", "program_cost"]
-
 _BAR = 12  # characters of a whole bar
 _NUMBERS = 20  # characters for operations and bytes
 

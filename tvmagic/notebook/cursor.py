@@ -12,8 +12,6 @@ from tvmagic.lazy import cached_property
 from tvmagic.operators import Operator
 from tvmagic.operators.unfinished import evaluated, schedule_names, tensor_names
 
-__all__ = ["Cursor", "cursor_in"]
-
 _FIRST = re.compile(r"^(?:\s*#[^\n]*\n)*\s*%%(tensor|schedule|puzzle)\b[ \t]*(\S*)[^\n]*\n", re.ASCII)
 _latest: tuple[Any, dict[str, Any]] | None = None  # the names that were found last, with what they were found for
 

@@ -14,8 +14,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-__all__ = ["LIKE", "Row", "diff_lines", "likeness", "word_marks"]
-
 _WORDS = re.compile(r"\w+|\s+|.")
 LIKE = 0.45
 _PAIRING_LIMIT = 40

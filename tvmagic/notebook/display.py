@@ -13,8 +13,6 @@ from tvmagic.notebook.results import Listing, Parts, Passes, Shown, Table, about
 from tvmagic.operators import Operator, Version
 from tvmagic.script.printer.show import set_show_hook
 
-__all__ = ["install", "operator_view", "shown"]
-
 
 class _Operator(Shown):
     """An operator: its signature, the graph of its stages, its plain loops."""

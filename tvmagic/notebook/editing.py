@@ -10,8 +10,6 @@ from tvmagic.operators.editing import edit, program_text, step_number, unedited
 from tvmagic.operators.partial_pipeline import Edited
 from tvmagic.passes import Record
 
-__all__ = ["cell_to_edit", "edited", "from_edit", "timelines"]
-
 
 def cell_to_edit(version: Version, step: str) -> str:
     """The `%%program` cell that holds the program after a step of a version."""

@@ -21,8 +21,6 @@ from tvmagic.operators import Version
 from tvmagic.operators.editing import editable, program_text, unedited
 from tvmagic.passes import Record
 
-__all__ = ["Editor", "offer"]
-
 _KEPT = 64  # timelines whose steps can be edited, the last ones
 _editor: Editor | None = None
 

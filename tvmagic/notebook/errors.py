@@ -18,8 +18,6 @@ from tvmagic.notebook.arguments import PARSERS
 from tvmagic.notebook.escaping import visible
 from tvmagic.notebook.mistakes import instead_of_magic
 
-__all__ = ["error_lines", "install", "uninstall"]
-
 _RED, _BOLD, _CYAN, _RESET = "\033[1;31m", "\033[1m", "\033[36m", "\033[0m"
 _CONTEXT = 3
 _WIDTH = 80  # of sentences: a notebook breaks longer lines inside words

@@ -5,8 +5,6 @@ from __future__ import annotations
 import html
 import re
 
-__all__ = ["escape", "sentence", "visible"]
-
 
 def escape(text: object) -> str:
     """Text for HTML, with quotes escaped as well."""

@@ -8,8 +8,6 @@ from tvmagic.notebook import completion, display, errors, magic_line, tooltips
 from tvmagic.notebook.html import set_theme
 from tvmagic.notebook.magics import MAGICS, TensorMagics
 
-__all__ = ["load", "unload"]
-
 _KEY = "_tvmagic_extension"
 
 

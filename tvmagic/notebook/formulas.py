@@ -6,8 +6,6 @@ import re
 from html import unescape
 from xml.etree.ElementTree import Element
 
-__all__ = ["mathml"]
-
 _TAGS = frozenset(
     "math menclose mfrac mi mmultiscripts mn mo mover mpadded mphantom mprescripts mroot mrow mspace msqrt mstyle msub msubsup msup"
     " mtable mtd mtext mtr munder munderover none".split()

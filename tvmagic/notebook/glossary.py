@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-__all__ = ["GLOSSARY", "words_of"]
-
 _WORD = re.compile(r"[A-Za-z_][\w.]*")
 
 # A word as it is in a program, without the prefix `T.` or `tir.` unless that is part of the meaning.

@@ -15,8 +15,6 @@ from tvmagic.notebook.style_sheets import style, style_for
 from tvmagic.notebook.view import NoteView, StepView, View, format_seconds
 from tvmagic.operators.verdict import state_of
 
-__all__ = ["TONES", "escape", "frame", "notes_html", "page", "sentence", "table", "view_html"]
-
 CONTEXT = 3
 # Characters of markup: for all unchanged parts that are folded, and for all steps together.
 _FOLDED_ROOM = 8_000

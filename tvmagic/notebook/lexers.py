@@ -6,8 +6,6 @@ from pygments.lexer import RegexLexer, bygroups, inherit, words
 from pygments.lexers.python import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, String, Text
 
-__all__ = ["AsmLexer", "ClassicLexer", "TVMScriptLexer"]
-
 _DTYPE = r"(?:u?int|float|bfloat)\d+(?:x\d+)?|bool|handle|void"
 _LOOPS = ("serial", "parallel", "vectorized", "unroll", "thread_binding", "grid")
 _BLOCKS = ("block", "init", "reads", "writes", "where", "block_attr", "alloc_buffer", "match_buffer", "Buffer")

@@ -22,8 +22,6 @@ from typing import Any
 from tvmagic.notebook.html import escape, theme_attribute
 from tvmagic.notebook.style_sheets import style
 
-__all__ = ["live_html", "share"]
-
 _STEPPER = (("lines.js", "memory.js", "tools.js", "edit.js", "stepper.js"), ("view.css", "stepper.css"))
 _PLAYER = (("lines.js", "player.js"), ("view.css", "player.css"))
 # For each kind of output its scripts, in this order one function, of which the last puts what makes an element live on

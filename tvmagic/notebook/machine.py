@@ -17,8 +17,6 @@ from tvmagic.operators.measure import measure
 from tvmagic.operators.peaks import measured_peaks
 from tvmagic.target import Machine, resolved
 
-__all__ = ["auto", "auto_source", "machine", "machine_table", "source_of"]
-
 
 def machine(
     target: str | None = None, operators: Sequence[Operator] = (), size: int = 256, measure_again: bool = False

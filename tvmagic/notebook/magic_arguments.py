@@ -19,11 +19,6 @@ from tvmagic.operators import Operator
 from tvmagic.target import resolved
 from tvmagic.target.names import TARGETS
 
-__all__ = [
-    "AGAINST", "ASM_TARGET", "CHECK", "CHECK_TARGET", "CODE_TARGET", "HIDE", "IDLE", "INPUTS", "NAME", "ONLY", "RUN_TARGET", "SHOWS", "SIZE", "TARGET", "TIME", "VERIFY",
-    "VERSION", "input_names", "kept", "knob", "operator_names", "pass_names", "puzzle_numbers", "target_names", "version_names",
-]  # fmt: skip
-
 
 def operator_names(magics: MagicNames, _: Operator | None) -> Iterable[str]:
     return magics.operators()

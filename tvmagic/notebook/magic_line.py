@@ -8,8 +8,6 @@ from typing import Any
 
 from tvmagic.notebook.magics import TensorMagics
 
-__all__ = ["install"]
-
 _MAGIC = re.compile(r"\s*%%(\w+)")
 
 

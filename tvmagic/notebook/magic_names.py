@@ -24,8 +24,6 @@ from tvmagic.operators.operator import USUAL_SIZE, as_operator
 from tvmagic.operators.version import function_of
 from tvmagic.target import VARIABLE
 
-__all__ = ["MagicNames"]
-
 
 class MagicNames(Magics):
     """Magics that find what their words name among the user's names; what is not there is a UsageError.

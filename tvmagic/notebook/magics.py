@@ -39,8 +39,6 @@ from tvmagic.notebook.scheduling_magics import SchedulingMagics
 from tvmagic.notebook.text import NOTATIONS
 from tvmagic.operators import Operator, Source, Version
 
-__all__ = ["MAGICS", "TensorMagics"]
-
 _VIEWS = ("stages", "iters", "blocks", "regions", "access")
 
 

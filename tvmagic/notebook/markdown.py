@@ -21,8 +21,6 @@ from xml.etree.ElementTree import Element
 from tvmagic.notebook.formulas import mathml
 from tvmagic.notebook.html import escape
 
-__all__ = ["markdown"]
-
 # Where Markdown names a picture that was pasted into the cell; nbconvert's own reader of it ends with one that is missing.
 _ATTACHMENT = re.compile(r"""(\]\(\s*<?|\]:\s*<?|src=["'])attachment:""")
 _ATTACHED = "attached-to-the-cell/"

@@ -9,8 +9,6 @@ from collections.abc import Collection, Iterable, Sequence
 from tvmagic.errors import closest
 from tvmagic.target.names import TARGETS
 
-__all__ = ["did_you_mean", "instead_of_flag", "instead_of_magic", "instead_of_word", "is_filler", "takes"]
-
 # What flags are called elsewhere.
 _ELSEWHERE = {
     "--target": ("arch", "march", "mcpu", "device", "gpu", "cuda", "backend", "t"),

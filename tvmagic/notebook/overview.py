@@ -8,8 +8,6 @@ from tvmagic.notebook.arguments import Arguments
 from tvmagic.notebook.results import Parts, Shown, Table
 from tvmagic.operators import Operator
 
-__all__ = ["overview"]
-
 
 def overview(parsers: Iterable[Arguments], operators: Mapping[str, Operator]) -> Shown:
     """A row for each magic, from its declaration, and one for each operator."""

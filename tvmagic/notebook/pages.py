@@ -41,18 +41,6 @@ from tvmagic.runtime.wasm import STACK
 from tvmagic.runtime.wasm_host import linked
 from tvmagic.target.names import TARGETS
 
-__all__ = [
-    "PageArrays",
-    "PageVariant",
-    "Sliders",
-    "argument_data",
-    "kernel_data",
-    "page",
-    "page_html",
-    "reference_data",
-    "show_operators",
-]
-
 TARGET = TARGETS["wasm32"]
 SIZE = 64  # what symbolic sizes are in the page
 MOST = 32  # choices of all knobs together

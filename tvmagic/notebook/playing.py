@@ -29,8 +29,6 @@ from tvmagic.operators.races import refuse_races
 from tvmagic.operators.scheduling import blame, schedule_from_cell
 from tvmagic.passes import Record, recording
 
-__all__ = ["Playground", "playground"]
-
 # Seconds of measuring for one redrawing; a call that takes longer is measured once.
 _MEASURE = 0.02
 

@@ -8,8 +8,6 @@ from tvmagic.ir import Node
 from tvmagic.notebook.te_text import is_te_schedule, schedule_program
 from tvmagic.notebook.text import Program, language_of, node_program
 
-__all__ = ["program_of"]
-
 
 def program_of(value: Any, notation: str | None = None, whole: bool = False) -> Program:
     """The text of whatever a step holds: an IR node, a schedule, a built module, or a text.

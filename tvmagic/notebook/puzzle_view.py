@@ -15,8 +15,6 @@ from tvmagic.notebook.terminal import text_table
 from tvmagic.operators import Operator
 from tvmagic.puzzles import Progress, Puzzle, Verdict, load, puzzle, puzzles
 
-__all__ = ["Judged", "Task", "answer_cell", "hint", "judged", "overview", "puzzle_of", "solution"]
-
 _YES, _NO = "✓", "✗"
 _told: dict[str, int] = {}  # how many hints of a puzzle were shown in this session
 

@@ -40,8 +40,6 @@ from tvmagic.operators.races import refuse_races
 from tvmagic.operators.scheduling import blame, schedule_from_cell
 from tvmagic.passes import Record
 
-__all__ = ["SchedulingMagics"]
-
 _TAKEN = (
     "s",
     "sch",

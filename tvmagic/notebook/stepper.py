@@ -21,8 +21,6 @@ from tvmagic.notebook.terminal import summary_lines
 from tvmagic.notebook.view import View, make_view
 from tvmagic.passes import Record
 
-__all__ = ["Stepper", "packed_view", "show_passes"]
-
 VERSION = 2  # of the data: 1 had a thread a line, and at most one parent a thread
 _COLOURED = 4_000
 _KINDS = {"same": "=", "moved": "m", "edited": "~", "removed": "-", "added": "+"}

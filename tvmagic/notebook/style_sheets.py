@@ -11,8 +11,6 @@ from collections.abc import Collection, Iterator
 from functools import cache
 from importlib.resources import files
 
-__all__ = ["style", "style_for"]
-
 _RULE = re.compile(r"([^{}]*)\{((?:[^{}]|\{[^{}]*\})*)\}")
 _COLOUR = re.compile(r"--tm-[\w-]+")
 

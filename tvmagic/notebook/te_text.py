@@ -10,8 +10,6 @@ from tvmagic.ir import Span
 from tvmagic.notebook.text import LineOrigins, Program, node_program
 from tvmagic.operators.scheduling import program_of_schedule
 
-__all__ = ["is_te_schedule", "schedule_program", "stage_lines", "stages_program"]
-
 _MARKS = {1: " bound to a thread", 5: " unrolled", 6: " vectorized", 7: " parallel", 8: " tensorized"}
 
 

@@ -13,8 +13,6 @@ from tvmagic.notebook.colour import pieces
 from tvmagic.notebook.html import runs, step_meta, summary_text
 from tvmagic.notebook.view import NoteView, StepView, View
 
-__all__ = ["colours_wanted", "paint_lines", "text_table", "view_text"]
-
 _CELL = 72  # characters of a table's cell in a line
 _RESET = "\033[0m"
 _CODES = {

@@ -10,8 +10,6 @@ from tvmagic.ir import IRModule, Node, PrimFunc, Stmt
 from tvmagic.ir.origins import own_origins
 from tvmagic.ir.program_form import is_cinn_form
 
-__all__ = ["NOTATIONS", "LineOrigins", "Program", "language_of", "node_program"]
-
 LineOrigins = tuple[tuple[str, int], ...]
 
 

@@ -22,8 +22,6 @@ from tvmagic.script import script
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tir.schedule.instruction import BlockRV, LoopRV
 
-__all__ = ["install", "tooltip"]
-
 _LONGEST = 24  # lines of a program
 _MAGIC = re.compile(r"^\s*(?:[\w, ]+=\s*)?%{1,2}(\w+)")
 # The words of the index notation that make stages, each with what it gives.

@@ -16,8 +16,6 @@ from tvmagic.operators import Operator
 from tvmagic.tune import CostModel, Database, Trial, TuneResult, load, tune_operator
 from tvmagic.tune.loading import find
 
-__all__ = ["Tuned", "TuningProgress", "tune"]
-
 _SHOWN = 12  # rows of the table of trials: the fastest, then how many more there are
 _PAUSE = 0.7  # seconds between two updates of the picture
 

@@ -8,8 +8,6 @@ from pathlib import Path
 from tvmagic.errors import TVMagicError
 from tvmagic.files import write_file
 
-__all__ = ["copy_tutorials"]
-
 # In an installed package they are beside this file; in a clone they are in its folder `notebooks`.
 _PLACES = (Path(__file__).with_name("tutorials"), Path(__file__).parents[2] / "notebooks")
 

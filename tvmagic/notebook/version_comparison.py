@@ -15,8 +15,6 @@ from tvmagic.operators import Operator, Version
 from tvmagic.operators.measure import bench
 from tvmagic.passes import Record, Step
 
-__all__ = ["Comparison", "compare", "first_difference", "programs_by_pass", "side_by_side"]
-
 
 def label(version: Version) -> str:
     """`dense:V2`"""

@@ -21,8 +21,6 @@ from tvmagic.notebook.program_text import program_of
 from tvmagic.notebook.text import LineOrigins, Program, node_program
 from tvmagic.passes import Note, Record, Step
 
-__all__ = ["CALLS", "NoteView", "StepView", "Text", "View", "make_view", "plain", "selected"]
-
 
 @dataclass
 class NoteView:

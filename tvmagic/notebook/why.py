@@ -24,8 +24,6 @@ from tvmagic.operators.measure import Timing, measure
 from tvmagic.operators.peaks import Peaks, measured_peaks
 from tvmagic.target import resolved
 
-__all__ = ["explanation_view", "roof_point", "why", "withdraw_limit"]
-
 _ROOM = 56  # pixels that a number of bytes takes
 _COLOURS = ("#8fbcd4", "#5b8db8", "#b58a3c", "#b0483c")
 _FAR = 4  # times the modelled time from which on the model misses something

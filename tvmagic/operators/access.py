@@ -43,8 +43,6 @@ from tvmagic.ir import (
 from tvmagic.ir.query import callee
 from tvmagic.ir.semantics import compute
 
-__all__ = ["Access", "Accesses", "Trace", "trace_accesses", "trace_all"]
-
 Index = tuple[int, ...]
 
 

@@ -33,8 +33,6 @@ from tvmagic.operators.analysis import without_views
 from tvmagic.operators.arrays import evaluate_size
 from tvmagic.tir.analysis.analyzer_visitor import AnalyzerVisitor
 
-__all__ = ["Accesses"]
-
 
 class Accesses(AnalyzerVisitor):
     """What is known of the accesses of an operator.

@@ -28,8 +28,6 @@ from tvmagic.tir.transform.blocks.lower_match_buffer import MatchLower
 if TYPE_CHECKING:
     from tvmagic.operators.operator import Operator
 
-__all__ = ["check_loops_end", "iterations", "read_before_written", "without_views", "written_buffers"]
-
 
 def iterations(op: Operator, sizes: Mapping[Any, int]) -> Iterator[int]:
     """How many elements each argument has, and how many iterations each stage, with these values of symbolic sizes.

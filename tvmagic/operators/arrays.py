@@ -18,21 +18,6 @@ from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.ir.query import variables_in
 from tvmagic.runtime.ndarray import aligned_empty
 
-__all__ = [
-    "as_array",
-    "check_inputs",
-    "chosen_sizes",
-    "empty_outputs",
-    "evaluate_size",
-    "laid_out",
-    "random_array",
-    "random_inputs",
-    "shapes_of",
-    "share_memory",
-    "size_values",
-    "symbols_of",
-]
-
 _SMALL = 1 << 26  # bytes that are there in any case
 _CHUNK = 1 << 20  # random values that are made at once
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from tvmagic.errors import closest
 
-__all__ = ["Asked"]
-
 # What is said for names that other systems have, or that are magics here; `{name}` is the operator's.
 _MEANT = {
     "asm": "`%asm {name}` shows its assembly",

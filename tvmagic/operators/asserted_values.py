@@ -20,8 +20,6 @@ from tvmagic.ir import Cast, PrimExpr, ProducerLoad, Var, post_order_visit
 from tvmagic.notation.assertions import Assertion, Side
 from tvmagic.operators.assertion_points import Points
 
-__all__ = ["AssertedArray", "Window"]
-
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}
 _FAR = 1 << 62  # beyond every bound of an integer
 _FINE = 64  # steps in 1 of floats of 16 bits, which hold them without rounding

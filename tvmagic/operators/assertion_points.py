@@ -12,8 +12,6 @@ from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.notation.assertions import Loop, Reduction, Side
 from tvmagic.te.numpy_eval import ArrayEvaluator
 
-__all__ = ["Points", "side_value"]
-
 _FUNCTIONS: dict[str, Any] = {
     "any": np.logical_or, "all": np.logical_and, "sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum,
 }  # fmt: skip

@@ -25,8 +25,6 @@ from tvmagic.operators.cell_execution import run_python
 from tvmagic.operators.operator import Operator
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
 
-__all__ = ["cell_names", "operator", "operator_from_cell", "parse"]
-
 
 def operator(name: str, text: str, namespace: Mapping[str, Any] | None = None, dtype: str = "float32") -> Operator:
     """The operator that `text` describes, in any of the forms of a `%%tensor` cell.

@@ -13,8 +13,6 @@ from tvmagic.ir import IterVar, Span
 from tvmagic.notation.source import Source
 from tvmagic.operators.cell_hints import hint_for
 
-__all__ = ["CellError", "instruction_span", "run_python"]
-
 
 class CellError(TVMagicError):
     """Python code in a cell failed by itself; the message is that of the Python error, or says what is wrong with a value."""

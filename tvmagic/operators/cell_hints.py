@@ -17,8 +17,6 @@ from tvmagic.te.schedule.stage import Stage
 from tvmagic.tir.schedule.instruction import BlockRV, LoopRV
 from tvmagic.tir.schedule.schedule import Schedule as TirSchedule
 
-__all__ = ["hint_for"]
-
 _MOST = 3  # loops of one name that are listed
 _ARGUMENTS = re.compile(r"([\w.]+)\(\) (?:missing|takes|got an unexpected|got multiple|got some)")
 

@@ -8,8 +8,6 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import IRModule
 from tvmagic.passes import Note, Record, Step, note, run_step
 
-__all__ = ["add_code_steps"]
-
 
 def add_code_steps(record: Record, module: IRModule, target: Any, llvm: str) -> None:
     """What threads need, LLVM's passes if they are asked for, then LLVM IR and assembly, as steps of the open record.

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from tvmagic.operators.operator import Operator
     from tvmagic.tir.analysis.races import Race
 
-__all__ = ["UNJUDGED", "CheckResult", "as_list", "combined", "compare", "expected_values"]
-
 _SLICE = 1 << 20  # elements compared at once
 _LOOSE = 1e-3  # share of an output's largest magnitude from which a bound counts as loose
 _NUMBERS = {reason: n for n, reason in enumerate(UNJUDGED)}

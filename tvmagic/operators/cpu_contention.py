@@ -13,8 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 
-__all__ = ["Sharing", "rest", "shared"]
-
 _LOOK = 0.02  # seconds of which the processor time is taken; a tick of the clock of Windows is 0.016
 _BUSY = 0.25  # of a processor, above which some thread computes
 _MANY = 0.1  # of the time without a processor, above which times say less about the program than about the machine

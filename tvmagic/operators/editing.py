@@ -26,8 +26,6 @@ from tvmagic.passes import Record, Step, recording
 from tvmagic.script import from_source, script
 from tvmagic.tir.transform.expressions.widen_index import without_index_condition
 
-__all__ = ["edit", "editable", "program_text", "step_number", "unedited"]
-
 
 def editable(record: Record) -> dict[int, int]:
     """The steps whose program can be edited, by their place in the record, with the number of lowering passes that then follow.

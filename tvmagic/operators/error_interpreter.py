@@ -43,8 +43,6 @@ from tvmagic.te.error_ties import ties
 if TYPE_CHECKING:
     from tvmagic.operators.operator import Operator
 
-__all__ = ["run_with_errors"]
-
 Array = Any
 
 MOST_CELLS = 1 << 24  # of the memory of one name in all lanes, 16 bytes each

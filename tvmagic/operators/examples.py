@@ -6,8 +6,6 @@ from functools import cache
 
 from tvmagic.operators.operator import Operator
 
-__all__ = ["OPERATOR", "example_lines", "example_operator"]
-
 OPERATOR = """A: float32[32, 32]
 B: float32[32, 32]
 S[i, j] = A[i, j] * 2.0

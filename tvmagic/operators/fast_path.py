@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from tvmagic.operators.operator import Version
     from tvmagic.runtime.kernel import Kernel
 
-__all__ = ["QuickCall", "quick_call"]
-
 _Shape = tuple[int | tuple[int, int], ...]  # sizes, or the input and the dimension that have the size
 
 

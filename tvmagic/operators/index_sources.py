@@ -31,8 +31,6 @@ from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
 if TYPE_CHECKING:
     from tvmagic.operators.operator import Operator
 
-__all__ = ["index_sources"]
-
 _SHIFTS = ("tir.shift_left", "tir.shift_right")
 
 

@@ -35,8 +35,6 @@ from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
 if TYPE_CHECKING:
     from tvmagic.operators.operator import Operator
 
-__all__ = ["wrapping_indices"]
-
 
 def wrapping_indices(op: Operator, sizes: Mapping[Var, int]) -> tuple[str, ...]:
     """What to say of each part of an operator's index arithmetic that may leave the range of its dtype."""

@@ -26,8 +26,6 @@ from tvmagic.operators.asserted_values import AssertedArray, Window
 if TYPE_CHECKING:
     from tvmagic.operators.operator import Operator
 
-__all__ = ["Inputs", "is_fixed", "make_inputs", "random_inputs_of"]
-
 _DRAWS = 20  # after which no random input is expected to satisfy the assertions
 
 

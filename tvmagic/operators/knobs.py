@@ -11,8 +11,6 @@ from typing import Any
 from tvmagic.errors import TVMagicError
 from tvmagic.notation.source import Source
 
-__all__ = ["Knob", "Knobs", "plain_knob"]
-
 
 @dataclass(frozen=True)
 class Knob:

@@ -30,8 +30,6 @@ from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
 if TYPE_CHECKING:
     from tvmagic.operators.operator import Operator
 
-__all__ = ["lost_digits"]
-
 _LOST = 1e-3  # of the largest magnitude of an output
 
 

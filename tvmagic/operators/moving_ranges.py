@@ -38,8 +38,6 @@ from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
 if TYPE_CHECKING:
     from tvmagic.operators.operator import Operator
 
-__all__ = ["has_moving_loops", "steps_run"]
-
 _SECONDS = 5.0  # time limit for counting
 _MOST = 1 << 26  # steps of a reduction that are counted
 

@@ -73,8 +73,6 @@ from tvmagic.te.reference import evaluate
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
 from tvmagic.te.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor
 
-__all__ = ["NumpyCode", "numpy_code", "windows"]
-
 _SIGNS: dict[type, ast.operator] = {Add: ast.Add(), Sub: ast.Sub(), Mul: ast.Mult()}
 _COMPARISONS: dict[type, ast.cmpop] = {
     EQ: ast.Eq(), NE: ast.NotEq(), LT: ast.Lt(), LE: ast.LtE(), GT: ast.Gt(), GE: ast.GtE(),

@@ -30,8 +30,6 @@ from tvmagic.te.numpy_eval import ArrayEvaluator
 from tvmagic.te.schedule.graph import scan_get_body
 from tvmagic.te.tensor import ComputeOp, ScanOp, Tensor
 
-__all__ = ["Chosen", "chosen", "running_values", "scan_parts"]
-
 _RUNNING: dict[type, str] = {
     Add: "np.cumsum", Mul: "np.cumprod", Max: "np.maximum.accumulate", Min: "np.minimum.accumulate",
 }  # fmt: skip

@@ -10,21 +10,6 @@ import numpy as np
 
 from tvmagic.ir.numpy_types import numpy_dtype
 
-__all__ = [
-    "call_of",
-    "dotted_name",
-    "dtype_code",
-    "is_of_ml_dtypes",
-    "is_view",
-    "is_whole",
-    "literal",
-    "method_of",
-    "subscript",
-    "times",
-    "transposed",
-    "with_names",
-]
-
 
 def dotted_name(dotted: str) -> ast.expr:
     """`np.sum` as code."""

@@ -8,8 +8,6 @@ from tvmagic.driver import binds_threads, default_passes
 from tvmagic.ir import IRModule
 from tvmagic.passes import Pass, Sequential, Step
 
-__all__ = ["Edited", "flat_passes"]
-
 
 class Edited:
     """What an edited version has in the place of a schedule: a program, and how many of the passes are left to run.

@@ -17,8 +17,6 @@ from tvmagic.files import cache_folder, read_table, write_table
 from tvmagic.target import Target, resolved
 from tvmagic.target.host import host_triple
 
-__all__ = ["Peaks", "copy_bandwidth", "kept_peaks", "measured_peaks", "peak_flops"]
-
 _ROUNDS = 400_000
 
 

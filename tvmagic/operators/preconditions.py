@@ -42,8 +42,6 @@ from tvmagic.operators.arrays import size_values, symbols_of
 from tvmagic.operators.assertion_points import Points, side_value
 from tvmagic.operators.javascript import javascript
 
-__all__ = ["Preconditions", "assertion_function"]
-
 _SHOWN = 4  # values of accesses in a message
 
 

@@ -27,8 +27,6 @@ from tvmagic.tir.analysis.races import Race, find_races
 if TYPE_CHECKING:
     from tvmagic.operators.operator import Version
 
-__all__ = ["races_of", "refuse_races"]
-
 _CALL_OF_TYPE = {IterVar.Parallelized: "parallel", IterVar.Vectorized: "vectorized"}
 
 

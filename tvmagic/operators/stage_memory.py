@@ -12,8 +12,6 @@ from tvmagic.ir import IntImm
 from tvmagic.operators.arrays import array_dtype, require_memory
 from tvmagic.te.tensor import PlaceholderOp
 
-__all__ = ["check_memory_of_stages"]
-
 
 def check_memory_of_stages(name: str, outputs: Iterable[Any], schedule: Any) -> None:
     """Raise TVMagicError if the operator `name` holds a tensor of constant sizes that is larger than the free memory.

@@ -23,8 +23,6 @@ from tvmagic.te.schedule.attributes import AttachType
 if TYPE_CHECKING:
     from tvmagic.operators.operator import Operator, Version
 
-__all__ = ["computes_once", "definition_kind", "expected_of_function", "function_name", "one_sided", "trial_inputs"]
-
 Function = Callable[..., Any] | tuple[str, Callable[..., Any]]
 _MOST_NOTES = 3  # on comparisons that never went one way
 # Calls of a TensorIR or CINN schedule after which each block still runs once for each of its elements.

@@ -19,8 +19,6 @@ from tvmagic.operators.knobs import plain_knob
 from tvmagic.operators.operator import Operator
 from tvmagic.operators.scheduling import SCHEDULE_CALLS, STAGE_CALLS, block_names
 
-__all__ = ["evaluated", "schedule_names", "tensor_names"]
-
 SECONDS = 0.5  # after which no further statement is tried
 _FUNCTIONS = {"range": range, "len": len, "zip": zip, "reversed": reversed, "min": min, "max": max, "knob": plain_knob}
 _MODULE_CALLS = {"thread_axis"}

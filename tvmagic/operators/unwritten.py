@@ -30,8 +30,6 @@ from tvmagic.ir.query import launches_thread, variables_in
 from tvmagic.operators.analysis import without_views
 from tvmagic.tir.blocks.conditions import all_of
 
-__all__ = ["left_unwritten"]
-
 
 def left_unwritten(func: PrimFunc | None, inputs: Sequence[Any], outputs: Sequence[Any]) -> tuple[bool, ...]:
     """For each of the buffers `outputs`, whether some of its elements may never get a value.

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tvmagic.operators.comparison import CheckResult
 
-__all__ = ["EQUAL_STATES", "GLYPHS", "UNJUDGED", "VerdictLine", "state_of", "verdict_line"]
-
 # Why a value would pass whatever it is, and the words for one or for several such values.
 UNJUDGED = {
     "loose": ("its bound is larger than the value", "their bounds are larger than the values"),

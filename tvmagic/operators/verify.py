@@ -20,8 +20,6 @@ from tvmagic.operators.verdict import EQUAL_STATES, GLYPHS
 from tvmagic.passes import Record
 from tvmagic.te.error_reference import Evaluation
 
-__all__ = ["NOT_RUN", "Verdict", "verify"]
-
 NOT_RUN = "not run"
 
 

@@ -22,8 +22,6 @@ from tvmagic.passes import Record
 if TYPE_CHECKING:
     from tvmagic.operators.operator import Operator
 
-__all__ = ["Version", "arrays_text", "function_of"]
-
 SLOW_SECONDS = 1.0  # of a call of the plain loops, from which a line says that they can be scheduled at once
 
 

@@ -13,8 +13,6 @@ from tvmagic.notation.source import Source
 from tvmagic.operators.cell import parse
 from tvmagic.puzzles.puzzle import REFUSED, Goal, Puzzle, Row, Verdict, number_text
 
-__all__ = ["AnswersPuzzle", "PredictionPuzzle"]
-
 OPEN = "unanswered"  # the fault of a name whose value is still `...`
 
 

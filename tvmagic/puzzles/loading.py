@@ -11,8 +11,6 @@ from pathlib import Path
 from tvmagic.errors import TVMagicError
 from tvmagic.puzzles.puzzle import Puzzle
 
-__all__ = ["load", "prove", "puzzle", "puzzle_files", "puzzles"]
-
 _FOLDER = Path(__file__).parent / "collection"
 _FILE = re.compile(r"(\d+)_(\w+)\.py")
 

@@ -39,8 +39,6 @@ from tvmagic.model.program_model import ProgramModel, model
 from tvmagic.operators import Version
 from tvmagic.target import Target
 
-__all__ = ["FACTS", "MACHINE", "Facts"]
-
 MACHINE = "llvm -mcpu=haswell -num-cores=4"  # that cycles are modelled for, whatever this machine is
 
 # What each fact is, by its name.

@@ -18,8 +18,6 @@ from tvmagic.passes import Record
 from tvmagic.puzzles.metrics import FACTS, Facts
 from tvmagic.puzzles.puzzle import REFUSED, VALUES, Goal, Puzzle, Row, Verdict, number_text
 
-__all__ = ["ProgramPuzzle", "SchedulePuzzle"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class _Counted(Puzzle):

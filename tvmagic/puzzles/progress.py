@@ -8,8 +8,6 @@ from pathlib import Path
 from tvmagic.errors import TVMagicError
 from tvmagic.files import data_folder, is_trusted, read_table, write_table
 
-__all__ = ["VARIABLE", "Progress", "default_path"]
-
 VARIABLE = "TVMAGIC_PROGRESS"  # names the file
 _FILE = "puzzles.json"
 

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 from tvmagic.errors import TVMagicError, did_you_mean
 from tvmagic.operators import Operator
 
-__all__ = ["REFUSED", "VALUES", "Goal", "Puzzle", "Row", "Verdict", "number_text"]
-
 # Faults that are not goals: a call was refused (or the answer cannot be read), or a value differs from NumPy's.
 REFUSED, VALUES = "refused", "values"
 

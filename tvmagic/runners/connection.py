@@ -14,8 +14,6 @@ from typing import IO, Any
 
 from tvmagic.errors import TVMagicError
 
-__all__ = ["Connection"]
-
 _SECONDS = 300.0  # that an answer may take: emulated code is some 20 times slower
 
 

@@ -14,8 +14,6 @@ from tvmagic.runners.launches import KernelProcess, host_launches, keep
 from tvmagic.target import Target, cpu_and_features
 from tvmagic.tools import CUDA, MissingTool
 
-__all__ = ["gpu", "run_on_gpu"]
-
 _REPEATS = 10  # runs for the time of the kernels
 _PROCESS = KernelProcess("cuda_worker.py", "CUDA")
 

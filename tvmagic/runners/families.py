@@ -10,8 +10,6 @@ from typing import Any
 from tvmagic.errors import TVMagicError
 from tvmagic.target import Target
 
-__all__ = ["FAMILIES", "Runner", "Way", "family_of", "run", "runner", "ways"]
-
 # Runs the entry function of a built module on arrays, and writes its results into them; may give a remark on the run.
 Runner = Callable[[Any, Sequence[Any]], str | None]
 

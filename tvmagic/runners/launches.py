@@ -28,8 +28,6 @@ from tvmagic.runtime.kernel import checker_of
 from tvmagic.te.numpy_eval import ArrayEvaluator
 from tvmagic.tir.analysis.index_overflow import LIMIT, find_index_overflow
 
-__all__ = ["KernelProcess", "host_launches", "keep"]
-
 _DIMENSIONS = ("x", "y", "z")
 _MOST_LAUNCHES = 20_000  # each takes some 0.1 ms
 

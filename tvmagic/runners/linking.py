@@ -20,8 +20,6 @@ from tvmagic.runtime.support_code import read_ll
 from tvmagic.target import Target
 from tvmagic.tools import LLD, cross_library
 
-__all__ = ["CALLER", "linked_library", "server_program"]
-
 CALLER = "__tvmagic_call_"  # the beginning of the names of functions that take their arguments from memory
 _LOADERS = {"aarch64": "/lib/ld-linux-aarch64.so.1", "riscv64": "/lib/ld-linux-riscv64-lp64d.so.1"}
 # What was linked of each module.

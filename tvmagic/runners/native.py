@@ -10,8 +10,6 @@ from tvmagic.target import Target
 from tvmagic.target.host import host_features
 from tvmagic.tools import MissingTool
 
-__all__ = ["FEATURES", "lacking"]
-
 # What the processors have that programs are commonly compiled for, beyond x86-64 itself.
 _V2 = frozenset("cx16 popcnt sse3 sse4.1 sse4.2 ssse3".split())
 _V3 = _V2 | frozenset("avx avx2 bmi bmi2 f16c fma lzcnt movbe".split())

@@ -11,8 +11,6 @@ from tvmagic.runners.families import runner
 from tvmagic.runners.launches import KernelProcess, host_launches, keep
 from tvmagic.tools import POCL, PYOPENCL
 
-__all__ = ["has_device", "run_opencl"]
-
 _PROCESS = KernelProcess("opencl_worker.py", "OpenCL", {"PYOPENCL_NO_CACHE": "1"})
 
 

@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from tvmagic.errors import TVMagicError
 from tvmagic.runners.connection import Connection
 
-__all__ = ["Process"]
-
 _ALLOCATE, _RELEASE, _STORE, _LOAD, _OPEN, _SYMBOL, _CALL, _CLOSE = range(1, 9)
 
 

@@ -19,8 +19,6 @@ from tvmagic.runners.opencl import run_opencl
 from tvmagic.target import Target, cpu_and_features
 from tvmagic.tools import PTXAS, MissingTool
 
-__all__ = ["KernelNeeds", "needs_of"]
-
 
 @dataclass(frozen=True)
 class KernelNeeds:

@@ -23,8 +23,6 @@ from tvmagic.runtime.module import Module
 from tvmagic.target import Target
 from tvmagic.tools import QEMU, MissingTool, cross_library
 
-__all__ = ["run_in_qemu"]
-
 LENGTHS = (128, 256, 512)  # bits of scalable vectors
 _GUARD = b"\xa5" * 64  # in front of each array and behind it
 _ERROR_BYTES = ERROR_SLOTS * 8

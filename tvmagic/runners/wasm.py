@@ -17,8 +17,6 @@ from tvmagic.runtime.wasm import STACK, WasmModule
 from tvmagic.runtime.wasm_host import c_function, linked
 from tvmagic.tools import WASMTIME
 
-__all__ = ["run"]
-
 _PAGE = 1 << 16
 
 

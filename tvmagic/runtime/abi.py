@@ -7,8 +7,6 @@ from typing import Any
 
 from tvmagic.ir import Buffer, BufferStore, DataType, Var
 
-__all__ = ["ABI", "ERROR_RECORDS", "ERROR_SLOTS", "TOO_NARROW", "Param", "Site"]
-
 # Records of failures in a module, and the slots of each: the first says where the failure was, the others hold values for
 # the message. Calls that fail at the same time have different records; the status of a call is the number of its record,
 # counted from 1. A counter, behind the last record, says which one is next (see `codegen/emit/ll/fail.ll`).

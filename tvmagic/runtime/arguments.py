@@ -21,8 +21,6 @@ from tvmagic.ir.dtype import integer_limits
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.runtime.ndarray import NDArray, aligned_empty
 
-__all__ = ["ArrayParam", "Checker", "ScalarParam", "memory_of", "span"]
-
 _INT32 = DataType("int32")
 
 

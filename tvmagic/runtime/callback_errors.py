@@ -8,8 +8,6 @@ from typing import Any
 from tvmagic.runtime.callbacks import raised
 from tvmagic.runtime.jit import support
 
-__all__ = ["take_exception"]
-
 
 def take_exception() -> BaseException | None:
     """What was raised by a signal's handler or a registered function while compiled code ran on this

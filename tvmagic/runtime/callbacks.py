@@ -12,8 +12,6 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 
-__all__ = ["packed_callback", "raised"]
-
 STOPPED = -1
 raised = threading.local()
 

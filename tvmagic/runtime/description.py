@@ -14,8 +14,6 @@ from tvmagic.runtime.abi import ABI, Param, Site
 if TYPE_CHECKING:
     from tvmagic.runtime.module import Module
 
-__all__ = ["descriptions_in", "describe", "embedded", "read_description", "this_cpu"]
-
 _FORMAT = 2
 _BEGIN, _END = "<tvmagic module>", "</tvmagic module>"
 

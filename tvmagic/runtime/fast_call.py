@@ -19,8 +19,6 @@ from tvmagic.interrupts import deferring_interrupts
 from tvmagic.ir import IntImm
 from tvmagic.ir.constants import largest_integer
 
-__all__ = ["NOT_CHECKED", "fast_call"]
-
 NOT_CHECKED = -1000
 _MOST_ARGUMENTS, _MOST_DIMS = 16, 6
 # A description is the type of arrays, the kernel's address, and a record for each array: dtype, number of

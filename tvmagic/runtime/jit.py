@@ -18,8 +18,6 @@ from tvmagic.locks import renew_after_fork
 from tvmagic.runtime.callbacks import packed_callback
 from tvmagic.runtime.support_code import read_ll, support_module
 
-__all__ = ["LoadedObject", "builtins_code", "builtins_names", "runtime_table", "support"]
-
 _numbers = itertools.count()
 _SUPPORT_SYMBOLS = (
     "table", "init_table", "pool_init", "pool_start", "pool_stop", "pool_join", "pool_limit",

@@ -13,8 +13,6 @@ from tvmagic.runtime.callback_errors import take_exception
 from tvmagic.runtime.fast_call import NOT_CHECKED, fast_call
 from tvmagic.runtime.ndarray import NDArray, aligned_empty
 
-__all__ = ["Kernel", "checker_of", "failure"]
-
 _CTYPES = {
     "int8": ctypes.c_int8, "int16": ctypes.c_int16, "int32": ctypes.c_int32, "int64": ctypes.c_int64,
     "uint8": ctypes.c_uint8, "uint16": ctypes.c_uint16, "uint32": ctypes.c_uint32, "uint64": ctypes.c_uint64,

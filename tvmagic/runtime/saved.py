@@ -12,8 +12,6 @@ from tvmagic.files import TemporaryFolder
 from tvmagic.runtime.description import descriptions_in, read_description
 from tvmagic.runtime.module import Module
 
-__all__ = ["load_module", "read_saved"]
-
 
 def read_saved(path: pathlib.Path) -> Module:
     """The module whose object file is `path`; how it is called is told beside it, or inside."""

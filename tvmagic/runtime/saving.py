@@ -14,8 +14,6 @@ from tvmagic.runtime.description import describe, embedded
 if TYPE_CHECKING:
     from tvmagic.runtime.module import Module
 
-__all__ = ["export_library", "save_module"]
-
 _DESCRIPTION = "__tvmagic_module"
 
 

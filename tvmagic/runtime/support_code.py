@@ -10,8 +10,6 @@ from typing import Any
 from tvmagic.target.families import family_of_triple
 from tvmagic.target.systems import system_of_triple
 
-__all__ = ["PARTS", "needs_builtins", "own_parts", "read_ll", "support_module"]
-
 # The parts that every machine has.
 PARTS = ("pool", "memory", "questions")
 

@@ -15,8 +15,6 @@ from tvmagic.errors import TVMagicError
 from tvmagic.locks import renew_after_fork
 from tvmagic.runtime.jit import support
 
-__all__ = ["ensure_pool", "num_threads", "set_num_threads"]
-
 _lock = threading.Lock()
 renew_after_fork(globals(), "_lock")
 

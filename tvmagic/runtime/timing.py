@@ -6,8 +6,6 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["BenchmarkResult", "time_evaluator"]
-
 
 class BenchmarkResult:
     """Times of a function in seconds: one of each repeat, averaged over its runs, in `results`."""

@@ -20,8 +20,6 @@ from dataclasses import dataclass, field
 
 from tvmagic.errors import DefectError
 
-__all__ = ["STACK", "WasmModule", "imported_functions", "link"]
-
 STACK = 1 << 22
 _MAGIC = b"\0asm\x01\0\0\0"
 _IMPORT, _EXPORT, _CODE, _DATA = 2, 7, 10, 11

@@ -15,8 +15,6 @@ from tvmagic.errors import BuildError
 if TYPE_CHECKING:
     from tvmagic.runtime.module import Module
 
-__all__ = ["C_FUNCTIONS", "c_function", "linked"]
-
 
 def _erf(x: Any) -> Any:
     import math

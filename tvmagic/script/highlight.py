@@ -6,8 +6,6 @@ from typing import Any
 
 from tvmagic.script.printer.show import show, show_text
 
-__all__ = ["cprint"]
-
 
 def cprint(printable: Any, style: str | None = None, black_format: bool | None = None) -> None:
     """Show a text of Python, or the TVMScript text of a node, in colours where they can be shown.

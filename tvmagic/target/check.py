@@ -15,8 +15,6 @@ from tvmagic.errors import BuildError
 from tvmagic.target.families import Family, family_of_triple
 from tvmagic.target.host import has_llvm, host_features
 
-__all__ = ["check_architecture", "check_features_of_host", "check_machine", "why_refused"]
-
 _SECONDS = 60
 _PROBE = """
 import sys

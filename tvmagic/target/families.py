@@ -14,8 +14,6 @@ from typing import Any, ClassVar
 
 from tvmagic.target.systems import runs_in_qemu
 
-__all__ = ["ELSEWHERE", "NVPTX", "Family", "OpenCL", "Processors", "families", "family_of", "family_of_triple"]
-
 K, M = 1 << 10, 1 << 20
 # The prefixes of LLVM's intrinsics of architectures for which no code is made here.
 ELSEWHERE = ("amdgcn", "bpf", "dx", "r600", "spv", "ve", "xcore")

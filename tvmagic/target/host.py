@@ -14,8 +14,6 @@ from tvmagic.errors import BuildError
 from tvmagic.interrupts import deferring_interrupts
 from tvmagic.target.families import family_naming
 
-__all__ = ["has_llvm", "host_cpu", "host_features", "host_triple", "llvm_version", "require_llvm"]
-
 _ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}  # Python's names on Windows and macOS
 _SYSTEMS = {"darwin": "apple-darwin", "win32": "pc-windows-msvc", "emscripten": "unknown-emscripten"}
 

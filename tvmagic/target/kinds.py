@@ -8,8 +8,6 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import Identified
 from tvmagic.target.names import TARGETS
 
-__all__ = ["DEVICE_TYPES", "KINDS", "TargetKind"]
-
 _THREADS = {"max_num_threads": 1024, "thread_warp_size": 32}
 KINDS: dict[str, dict[str, Any]] = {
     "llvm": {"keys": ["cpu"], "device_type": 1},

@@ -12,8 +12,6 @@ from typing import Any
 
 from tvmagic.interrupts import deferred_interrupts
 
-__all__ = ["parse_module"]
-
 
 def parse_module(text: str) -> Any:
     """Return the llvmlite module of LLVM text; it alone owns its context.

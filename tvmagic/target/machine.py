@@ -19,8 +19,6 @@ from tvmagic.ir import DataType, dtype_of
 from tvmagic.target.families import Family, K, M, family_of_triple
 from tvmagic.target.host import has_llvm
 
-__all__ = ["Cache", "Machine", "Tile", "described", "host_caches"]
-
 
 @dataclass(frozen=True)
 class Cache:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from tvmagic.errors import TVMagicError, did_you_mean
 from tvmagic.target.families import families
 
-__all__ = ["TARGETS", "target_text"]
-
 TARGETS = {name: text for family in families() for name, text in family.short_names.items()}
 
 

@@ -6,8 +6,6 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-__all__ = ["System", "named_systems", "runs_in_qemu", "system_of_triple"]
-
 
 @dataclass(frozen=True)
 class System:

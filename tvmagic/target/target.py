@@ -22,8 +22,6 @@ from tvmagic.target.machine import Machine, Tile, at_width, described
 from tvmagic.target.systems import named_systems
 from tvmagic.target.tags import tagged_target
 
-__all__ = ["VARIABLE", "Target", "default_target", "host_target", "resolved", "target_machine"]
-
 # The environment variable that names the target of what is compiled without one.
 VARIABLE = "TVMAGIC_TARGET"
 

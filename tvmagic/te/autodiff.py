@@ -22,8 +22,6 @@ from tvmagic.te.operation import compute, reduce_axis
 from tvmagic.te.reduction import sum as sum_over
 from tvmagic.te.tensor import ComputeOp, Tensor
 
-__all__ = ["gradient"]
-
 
 def gradient(output: Tensor, inputs: Sequence[Tensor] | Tensor, head: Tensor | None = None) -> list[Tensor]:
     """The gradients of `output` by `inputs`.

@@ -37,8 +37,6 @@ from tvmagic.ir import (
 from tvmagic.ir.deep_recursion import deep
 from tvmagic.ir.query import callee
 
-__all__ = ["Partial", "partials"]
-
 
 class Partial(NamedTuple):
     """The derivative of a value by one leaf that it reads."""

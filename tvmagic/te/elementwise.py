@@ -12,8 +12,6 @@ from tvmagic.ir.methods import method_of
 from tvmagic.te.operation import compute
 from tvmagic.te.tensor_operators import TensorOperators
 
-__all__ = ["elementwise"]
-
 # By the names of the operators `+ - * / // % < <= > >=`, in this order.
 _COMBINE: dict[str, Callable[[Any, Any], PrimExpr]] = {
     "add": ops.add,

@@ -46,22 +46,6 @@ from tvmagic.ir import (
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.te.error_ties import fresh_numbers, mixed, numbers_of_bits, ties, undecided
 
-__all__ = [
-    "FORMATS",
-    "REFERENCE",
-    "Approximate",
-    "Value",
-    "binary",
-    "bounded",
-    "cast",
-    "choose",
-    "number_of",
-    "numbered",
-    "parts",
-    "rounded",
-    "stored_numbers",
-]
-
 Array = Any
 REFERENCE = 2.0**-52  # what float64 may lose in one operation of the reference, a power of two to spare
 

@@ -16,8 +16,6 @@ from tvmagic.te.error_functions import call
 from tvmagic.te.error_ties import ties
 from tvmagic.te.numpy_eval import ArrayEvaluator, given
 
-__all__ = ["ErrorEvaluator", "constant", "read", "reinterpreted", "widened"]
-
 
 def widened(value: Value, dtype: DataType) -> Value:
     """Floats as float64."""

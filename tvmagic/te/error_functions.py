@@ -29,8 +29,6 @@ from tvmagic.te.error_bound import (
 )
 from tvmagic.te.error_ties import undecided
 
-__all__ = ["call", "units_of"]
-
 Array = Any
 _OWN, _OWN_DOUBLE, _LIBRARY = 4.0, 6.0, 8.0
 _REACHES = 4 * REFERENCE  # what float64's own functions may be off

@@ -29,8 +29,6 @@ from tvmagic.te.error_evaluator import ErrorEvaluator
 from tvmagic.te.error_ties import fresh_numbers, ties
 from tvmagic.te.numpy_stmt import StatementRunner
 
-__all__ = ["ErrorRunner", "added_term", "cells", "cells_dtype", "extended", "loaded"]
-
 
 def cells_dtype(dtype: DataType) -> np.dtype[Any]:
     """An element of memory: its value, the error of what was stored, and of the terms that were added since: the sum of

@@ -52,8 +52,6 @@ from tvmagic.te.tensor import (
     TensorComputeOp,
 )
 
-__all__ = ["Evaluation", "evaluate_with_errors", "with_ties"]
-
 _PART = 1 << 20  # elements that are computed at once: temporaries of 8 MB
 
 

@@ -19,8 +19,6 @@ import numpy as np
 from tvmagic.ir import DataType
 from tvmagic.te.error_bound import REFERENCE, Approximate, Value, bounded, format_of, number_of, parts
 
-__all__ = ["Sum", "extreme", "product", "sum_of_products", "sum_of_terms"]
-
 Array = Any
 _GRAINS = 24  # the finest power of two that is looked for is 2^-24
 

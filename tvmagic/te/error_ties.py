@@ -28,8 +28,6 @@ import numpy as np
 from tvmagic.ir import BufferLoad, PrimExpr, ProducerLoad
 from tvmagic.ir.query import contains
 
-__all__ = ["Comparison", "Ties", "comparing", "fresh_numbers", "mixed", "numbers_of_bits", "ties", "undecided"]
-
 Array = Any
 _GOLDEN, _FIRST, _SECOND = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 

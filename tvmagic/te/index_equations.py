@@ -10,8 +10,6 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import FloorDiv, FloorMod, IntImm, PrimExpr, Range, Var, expr, ops, substitute
 from tvmagic.ir.query import contains, variables_in
 
-__all__ = ["Solution", "solved"]
-
 
 class Solution(NamedTuple):
     """The iterations for which the indices have wanted values.

@@ -16,8 +16,6 @@ from tvmagic.ir import Block, BlockRealize, For, ForKind, IterVar, PrimExpr, Ran
 from tvmagic.ir.ops import const
 from tvmagic.ir.query import variables_in
 
-__all__ = ["axis_levels", "nested_blocks"]
-
 
 def axis_levels(axes: Sequence[IterVar], analyzer: Analyzer) -> list[list[IterVar]]:
     """The axes by levels: the domain of each names axes of the levels before only."""

@@ -13,8 +13,6 @@ from tvmagic.ir import IntImm, PrimExpr, Reduce
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
 from tvmagic.te.tensor import ComputeOp, Operation
 
-__all__ = ["nonempty_sizes"]
-
 
 def nonempty_sizes(outputs: Iterable[Operation]) -> list[tuple[PrimExpr, str]]:
     """Return the conditions on symbolic extents of reductions, each with its error message."""

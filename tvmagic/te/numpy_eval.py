@@ -32,8 +32,6 @@ from tvmagic.ir.query import callee
 from tvmagic.ir.semantics import plain
 from tvmagic.te.tensor import Tensor
 
-__all__ = ["ArrayEvaluator", "given"]
-
 
 def given(values: Mapping[Tensor, np.ndarray], tensor: Tensor) -> np.ndarray:
     """The array of a tensor; an error if there is none."""

@@ -33,8 +33,6 @@ from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.ir.query import callee
 from tvmagic.te.numpy_eval import ArrayEvaluator
 
-__all__ = ["StatementRunner", "run_statement"]
-
 
 def run_statement(stmt: Stmt, arrays: Mapping[Buffer, np.ndarray], env: Mapping[Var, np.ndarray]) -> None:
     """Run `stmt`, which reads and writes `arrays`; `env` are the values of variables."""

@@ -40,20 +40,6 @@ from tvmagic.te.intrinsic import TensorIntrinCall
 from tvmagic.te.tag import current_tag
 from tvmagic.te.tensor import ComputeOp, ConstantOp, ExternOp, Operation, PlaceholderOp, ScanOp, Tensor, TensorComputeOp
 
-__all__ = [
-    "axis_text",
-    "compute",
-    "extern",
-    "extern_primfunc",
-    "from_array",
-    "placeholder",
-    "reduce_axis",
-    "scan",
-    "size_var",
-    "thread_axis",
-    "var",
-]
-
 
 def _shape(shape: Any, what: str) -> tuple[PrimExpr, ...]:
     sizes = tuple(shape) if isinstance(shape, (list, tuple)) else (shape,)

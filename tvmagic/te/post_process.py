@@ -31,8 +31,6 @@ from tvmagic.ir import (
 from tvmagic.ir.deep_recursion import deep
 from tvmagic.te.tensor import Tensor
 
-__all__ = ["schedule_postproc_to_primfunc", "verify_compact_buffer"]
-
 
 @deep
 def schedule_postproc_to_primfunc(

@@ -43,19 +43,6 @@ from tvmagic.te.tensor import (
     TensorComputeOp,
 )
 
-__all__ = [
-    "Ends",
-    "bind_inputs",
-    "bind_sizes",
-    "blocks",
-    "ends_of",
-    "evaluate",
-    "evaluate_all",
-    "number",
-    "points",
-    "simple_combiner",
-]
-
 BLOCK_ELEMENTS = 1 << 22  # elements of one block, so that its temporaries stay near 16 MB each
 
 

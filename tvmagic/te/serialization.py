@@ -26,8 +26,6 @@ from tvmagic.te.tensor import (
     TensorComputeOp,
 )
 
-__all__ = ["register_records"]
-
 # Each operation's parameters; those whose argument is an attribute of another name as `parameter=attribute`.
 _PARAMETERS: dict[type[Operation], str] = {
     PlaceholderOp: "name shape dtype",

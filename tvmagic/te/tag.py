@@ -8,8 +8,6 @@ from collections.abc import Iterator
 
 from tvmagic.errors import TVMagicError, WrongValueError
 
-__all__ = ["current_tag", "tag_scope"]
-
 _tag: contextvars.ContextVar[str] = contextvars.ContextVar("te_tag", default="")
 
 

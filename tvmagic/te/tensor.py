@@ -39,19 +39,6 @@ from tvmagic.te.tensor_operators import TensorOperators
 if TYPE_CHECKING:
     from tvmagic.te.intrinsic import TensorIntrin
 
-__all__ = [
-    "BaseComputeOp",
-    "ComputeOp",
-    "ConstantOp",
-    "ExternOp",
-    "Operation",
-    "PlaceholderOp",
-    "ScanOp",
-    "Tensor",
-    "TensorComputeOp",
-    "TensorSlice",
-]
-
 
 class TensorSlice(ExprOp):
     """Some leading indices of a tensor given: `A[i]` of a matrix `A`, to be followed by `[j]`."""

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from tvmagic.ir import ExprOp
 
-__all__ = ["TensorOperators"]
-
 
 class TensorOperators(ExprOp):
     """The operators of tensors.

@@ -14,8 +14,6 @@ from typing import IO
 
 from tvmagic.files import private_folder
 
-__all__ = ["alone", "together"]
-
 _LONGEST = 30.0  # seconds to wait for others; a process that was stopped must not stop all others forever
 _PAUSE = 5e-4  # seconds between two tries
 

@@ -18,8 +18,6 @@ from tvmagic.tune.variants import variant
 if TYPE_CHECKING:
     from tvmagic.tune.problem import Problem
 
-__all__ = ["Candidate", "replay"]
-
 
 class Candidate:
     """A schedule as JSON, in one of several forms; `text` tells candidates apart.

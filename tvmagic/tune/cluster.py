@@ -18,8 +18,6 @@ from tvmagic.locks import renew_after_fork
 from tvmagic.tune.problem import digest
 from tvmagic.tune.workers import LocalWorkers, Result, Task
 
-__all__ = ["Cluster", "result_of"]
-
 _CONNECT = 15.0  # seconds to wait for the scheduler and for a first worker
 _TRIES = 3  # to send tasks whose problem was lost with all workers that had it
 

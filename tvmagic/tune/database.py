@@ -20,8 +20,6 @@ from typing import Any
 from tvmagic.errors import TVMagicError
 from tvmagic.files import cache_folder, digest_of, read_file, read_trusted
 
-__all__ = ["VARIABLE", "Database", "Entry", "default_path"]
-
 # The environment variable that names the file of a search that is not told one.
 VARIABLE = "TVMAGIC_TUNED"
 _FILE = "tuned.jsonl"

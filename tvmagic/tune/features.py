@@ -18,8 +18,6 @@ from tvmagic.model.program_model import NestModel, ProgramModel, model
 from tvmagic.model.traffic import BYTES_A_CYCLE
 from tvmagic.target.machine import Machine
 
-__all__ = ["NAMES", "features_of", "rough"]
-
 NESTS = 2  # of which each has numbers of its own
 _PORTS = ("latency", "multiply-adds", "loads", "stores", "shuffles", "addresses", "pages", "decoding")
 _PROGRAM = (

@@ -22,8 +22,6 @@ from tvmagic.tune.problem import Problem
 from tvmagic.tune.timing import interleaved
 from tvmagic.tune.trial import Trial
 
-__all__ = ["Choice", "Finish", "Standing", "checked_version"]
-
 _FASTER = 0.99  # of the user's time that a schedule may take to replace it
 _TURN = 0.25  # seconds that each version is measured
 _FAR = 2.5  # times the fastest, above which a version is not measured any more

@@ -19,8 +19,6 @@ from tvmagic.tune.search import Trial, TuneResult
 from tvmagic.tune.worker import machine_kind
 from tvmagic.tune.workers import LocalWorkers
 
-__all__ = ["find", "load"]
-
 _MOST = 3  # schedules of a file that are tried
 _LIMIT = 10.0  # seconds that each may take
 _COMPARING = 1.5  # seconds for the last comparison, as far as more than one has to be compared

@@ -19,8 +19,6 @@ import numpy as np
 from tvmagic.tools import LIGHTGBM
 from tvmagic.tune.features import rough
 
-__all__ = ["CostModel", "rank_correlation"]
-
 _FEWEST = 8  # times without which nothing is learned
 _SMALL = 60  # times up to which trees are small, as large ones would learn by heart
 _HALF = 40  # times at which what was learned counts half

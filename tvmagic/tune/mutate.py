@@ -14,8 +14,6 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 
-__all__ = ["changed", "mutate"]
-
 _FACTORS = (2, 2, 2, 3, 5, 7)
 _LARGEST = 4096  # of a tile size
 _UNROLL = "pragma_auto_unroll_max_step"

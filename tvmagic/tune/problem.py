@@ -27,8 +27,6 @@ from tvmagic.operators.operator import Operator
 from tvmagic.target import Target, resolved
 from tvmagic.te.error_bound import Approximate, Value, parts
 
-__all__ = ["Problem", "program_key"]
-
 _PLACES = 1 << 17  # of an output at which a worker compares; the version that is kept is compared everywhere
 _COARSE_BYTES = 1 << 26  # of inputs up to which a second set of them travels
 _COARSE_SECONDS = 2.0  # that the first one may have taken

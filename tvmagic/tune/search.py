@@ -28,8 +28,6 @@ from tvmagic.tune.trial import Trial
 from tvmagic.tune.worker import machine_kind
 from tvmagic.tune.workers import TOO_LONG, LocalWorkers, Result, Task, Workforce
 
-__all__ = ["Search", "Trial", "TuneResult", "tune_operator"]
-
 _PARENTS = 8  # the fastest trials, which are changed further
 _BATCH = 4  # trials of a round for each worker
 _POOL = 6  # candidates that are looked at for each trial of a round, at most; a third are changes of the best others

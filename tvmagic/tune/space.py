@@ -16,8 +16,6 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import IntImm, IterVar
 from tvmagic.tir.schedule import Schedule
 
-__all__ = ["random_schedule"]
-
 _ROWS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16)  # of a tile in registers
 _BLOCKS = (1, 1, 1, 2, 4, 8, 16)  # tiles of a block that stays in a cache
 _DEPTHS = (1, 1, 4, 8, 16, 32, 64, 128, 256)  # of the inner reduction

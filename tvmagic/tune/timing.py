@@ -8,8 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-__all__ = ["interleaved", "runs"]
-
 _RUN_SECONDS = 0.001  # of a run at least, of as many calls as that takes
 _CLOSE = 1.1  # times the best, within which calls are measured to the end
 _FAR = 3.0  # times the best, within which they are measured more than once

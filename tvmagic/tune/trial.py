@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 
 from tvmagic.tune.candidate import Candidate
 
-__all__ = ["Trial"]
-
 
 @dataclass(frozen=True)
 class Trial:

@@ -16,8 +16,6 @@ from tvmagic.ir import IRModule, PrimFunc
 from tvmagic.target.machine import Machine
 from tvmagic.tir.schedule import Schedule
 
-__all__ = ["variant"]
-
 _SIZES = (0.25, 0.5, 1.0, 1.0, 2.0, 4.0)  # times a cache
 _CORES = (1, 1, 2, 4, 8)  # times the cores, each of which gets a part of a parallel loop
 _LINES = (1, 1, 2, 4)  # times a cache line

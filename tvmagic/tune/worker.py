@@ -36,8 +36,6 @@ from tvmagic.tune.features import features_of
 from tvmagic.tune.problem import Problem
 from tvmagic.tune.timing import interleaved, runs
 
-__all__ = ["Bench", "machine_kind"]
-
 SLOWER = 3.0  # times the best so far that a call may take
 GRACE = 0.3  # seconds that any call may take: ending the process costs more
 _LOWERING = 1.0  # seconds of processor time that a schedule and its lowering may take

@@ -18,8 +18,6 @@ from typing import Any, Protocol
 from tvmagic.errors import TVMagicError
 from tvmagic.files import TemporaryFolder, write_file
 
-__all__ = ["TOO_LONG", "LocalWorkers", "Workforce"]
-
 TOO_LONG = "stopped: it took too long"  # how the error of a trial begins that was stopped for the time
 _START = 60.0  # seconds that a process may take to start on a busy machine
 _SLACK = 20.0  # seconds after a task's limit, with the wait for other measurements, at which it is ended from outside

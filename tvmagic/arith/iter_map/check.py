@@ -9,8 +9,6 @@ from tvmagic.arith.iter_map.normalize import Prover
 from tvmagic.arith.iter_map.rewriter import IterMapRewriter
 from tvmagic.ir import PrimExpr, ops
 
-__all__ = ["MarkSplits", "check_mapping"]
-
 
 class MarkSplits:
     """The splits that a map uses of each of its iterators."""

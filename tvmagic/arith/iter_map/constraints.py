@@ -10,8 +10,6 @@ from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.arith.iter_map.expr import int_const
 from tvmagic.ir import GE, GT, LE, LT, Add, And, CmpOp, IntImm, PrimExpr, Range, Sub, Var, pre_order_visit
 
-__all__ = ["IterConstraint", "expr_size", "match_bound_constraints"]
-
 
 class IterConstraint(NamedTuple):
     """`low <= value < high`, for each end that is given."""

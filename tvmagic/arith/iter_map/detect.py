@@ -18,13 +18,6 @@ from tvmagic.ir import IntImm, IterVar, PrimExpr, Range, Var, expr, exprs, ops
 if TYPE_CHECKING:
     from tvmagic.arith.analyzer import Analyzer
 
-__all__ = [
-    "detect_iter_map",
-    "iter_map_simplify",
-    "iter_map_simplify_with_context",
-    "normalize_to_iter_sum",
-]
-
 
 def iterator_domains(input_iters: Mapping[Any, Range]) -> dict[Var, Range]:
     """The domains with variables as keys."""

@@ -26,20 +26,6 @@ from tvmagic.ir import (
 from tvmagic.ir.derive import node
 from tvmagic.ir.prim_expr import TUPLES, class_of
 
-__all__ = [
-    "IterMapExpr",
-    "IterMapLevel",
-    "IterMapResult",
-    "IterMark",
-    "IterSplitExpr",
-    "IterSumExpr",
-    "Report",
-    "int_const",
-    "is_const",
-    "structure_key",
-    "to_iter_sum",
-]
-
 
 @node
 class IterMark(Node):

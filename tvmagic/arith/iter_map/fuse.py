@@ -26,8 +26,6 @@ from tvmagic.ir import IntImm, Mul, PrimExpr, ops
 from tvmagic.ir.deep_equal import deep_equal
 from tvmagic.ir.query import operands
 
-__all__ = ["Fuser", "split_equal"]
-
 
 def split_equal(a: IterSplitExpr, b: IterSplitExpr, check_scale: bool = True) -> bool:
     """Whether two splits are the same part of the same iterator."""

@@ -12,8 +12,6 @@ from tvmagic.arith.iter_map.normalize import Prover, normalize_iter_map_to_expr
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import PrimExpr, Sub, Var, exprs, ops, substitute
 
-__all__ = ["inverse_affine_iter_map", "inverse_of_injective"]
-
 
 class _Inverter:
     """Sends the values of the outputs back through sums and splits to the iterators."""

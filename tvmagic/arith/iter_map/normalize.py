@@ -12,8 +12,6 @@ from tvmagic.ir.query import operands
 if TYPE_CHECKING:
     from tvmagic.arith.analyzer import Analyzer
 
-__all__ = ["Prover", "ToExpr", "mul_and_normalize", "normalize_iter_map_to_expr"]
-
 
 def mul_and_normalize(lhs: PrimExpr, rhs: PrimExpr) -> PrimExpr:
     """`lhs * rhs` as a product of symbols with one constant behind them."""

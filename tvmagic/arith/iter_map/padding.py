@@ -26,8 +26,6 @@ from tvmagic.ir import IntImm, Mul, PrimExpr, ops
 if TYPE_CHECKING:
     from tvmagic.arith.analyzer import Analyzer
 
-__all__ = ["Padder"]
-
 
 class _Padding:
     """What is known of the padding of one iterator."""

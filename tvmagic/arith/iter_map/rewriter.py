@@ -41,8 +41,6 @@ from tvmagic.ir.fold import fold
 if TYPE_CHECKING:
     from tvmagic.arith.analyzer import Analyzer
 
-__all__ = ["IterMapRewriter"]
-
 _B = TypeVar("_B", bound=BinaryOp)
 
 

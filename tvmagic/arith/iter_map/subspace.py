@@ -26,8 +26,6 @@ from tvmagic.ir import IntImm, IterVar, PrimExpr, Range, Var, expr, ops
 if TYPE_CHECKING:
     from tvmagic.arith.analyzer import Analyzer
 
-__all__ = ["subspace_divide"]
-
 
 class _Kind(enum.Enum):
     INNER = "made of inner iterators alone"

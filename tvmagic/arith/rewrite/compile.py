@@ -69,8 +69,6 @@ from tvmagic.ir.expr import BOOL
 from tvmagic.ir.fold import FOLDERS, truncate_divide, wrap_int
 from tvmagic.ir.ops import make_const
 
-__all__ = ["BUILDERS", "Rule", "RuleSet", "integer_constant", "parse_expression", "parse_rules", "shape_of"]
-
 RuleFunction = Callable[[Any, Any], "PrimExpr | None"]
 
 _OPERATORS: dict[type, type] = {

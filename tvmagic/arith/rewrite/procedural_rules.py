@@ -39,8 +39,6 @@ from tvmagic.ir.expr import BOOL
 from tvmagic.ir.ops import make_const
 from tvmagic.ir.semantics import round_float, truncate_divide
 
-__all__ = ["STEPS", "constant_offset"]
-
 _add, _mul = BUILDERS[Add], BUILDERS[Mul]
 _floordiv, _floormod, _truncdiv, _truncmod = BUILDERS[FloorDiv], BUILDERS[FloorMod], BUILDERS[Div], BUILDERS[Mod]
 _less, _less_equal = BUILDERS[LT], BUILDERS[LE]

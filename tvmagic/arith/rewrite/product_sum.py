@@ -10,8 +10,6 @@ from tvmagic.arith.transitive import GT, LT, UNKNOWN
 from tvmagic.ir import Add, Mul, PrimExpr, Sub
 from tvmagic.ir.deep_equal import deep_equal
 
-__all__ = ["compare_product_and_sum"]
-
 Bound = tuple[float, float]
 Found = tuple[PrimExpr, PrimExpr, PrimExpr, "PrimExpr | None"]
 

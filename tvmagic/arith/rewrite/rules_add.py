@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["ADD", "MUL", "SUB"]
-
 ADD = """
 [vector]
 ramp(b1, s1, lanes) + ramp(b2, s2, lanes) -> ramp(b1 + b2, s1 + s2, lanes)

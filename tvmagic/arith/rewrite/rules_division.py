@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["DIV", "FLOORDIV", "FLOORMOD", "MOD"]
-
 DIV = """
 @reciprocal
 

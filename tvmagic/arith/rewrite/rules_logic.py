@@ -5,8 +5,6 @@ Of the comparisons only `==` and `<` have rules: the others are brought to these
 
 from __future__ import annotations
 
-__all__ = ["AND", "EQUAL", "LESS", "NOT", "OR", "SELECT"]
-
 EQUAL = """
 [vector]
 broadcast(x, lanes) == broadcast(y, lanes) -> broadcast(x == y, lanes)

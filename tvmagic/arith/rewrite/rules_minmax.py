@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["MAX", "MIN"]
-
 MIN = """
 [vector]
 min(broadcast(x, lanes), broadcast(y, lanes)) -> broadcast(min(x, y), lanes)

@@ -62,8 +62,6 @@ from tvmagic.ir.expr import BOOL
 from tvmagic.ir.fold import FOLDERS, wrap_int
 from tvmagic.ir.query import callee, is_call
 
-__all__ = ["RULES", "RewriteSimplifier", "observe_rules"]
-
 _TABLES: dict[type, str] = {
     Add: rules_add.ADD,
     Sub: rules_add.SUB,

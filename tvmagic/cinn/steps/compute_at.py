@@ -49,17 +49,6 @@ from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.instruction import BlockRef, Loop
 from tvmagic.tir.schedule.state import ScheduleState
 
-__all__ = [
-    "Span",
-    "check_movable",
-    "conditions_on",
-    "is_guard",
-    "leaf_loops",
-    "nest_of",
-    "one_plain_store",
-    "spanned",
-]
-
 
 @dataclass(frozen=True)
 class Span:

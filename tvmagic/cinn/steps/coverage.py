@@ -47,23 +47,6 @@ from tvmagic.ir.store_merging import update_term
 from tvmagic.tir.blocks.conditions import all_of
 from tvmagic.tir.blocks.error import ScheduleError
 
-__all__ = [
-    "among",
-    "changing_input",
-    "check_adds_once",
-    "check_inputs_stay",
-    "follows",
-    "inner_ranges",
-    "is_extreme",
-    "is_implied",
-    "is_update",
-    "loads_of",
-    "loads_what_it_stored",
-    "relaxed",
-    "stored_box",
-    "stored_part",
-]
-
 _COMMUTATIVE = (Add, Mul, Max, Min, And, Or)
 
 

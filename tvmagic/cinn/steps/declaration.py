@@ -14,8 +14,6 @@ from typing import Any
 
 from tvmagic.tir.schedule.instruction import InstructionKind
 
-__all__ = ["STEPS", "step"]
-
 STEPS: dict[str, InstructionKind] = {}
 
 

@@ -31,8 +31,6 @@ from tvmagic.tir.analysis.races import Race, find_carried
 from tvmagic.tir.blocks.conditions import all_of
 from tvmagic.tir.blocks.error import ScheduleError
 
-__all__ = ["carried", "check_at_once", "check_free_order", "private_buffers", "takes_values_on"]
-
 
 class _WithoutBlocks(Mutator):
     """Blocks as their bodies, with what their variables are bound to; variables of loops that run once as their value."""

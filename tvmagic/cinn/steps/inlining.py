@@ -12,8 +12,6 @@ from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockRef
 from tvmagic.tir.schedule.state import ScheduleState
 
-__all__ = ["check_compute_inline_validation_and_get_store", "check_reverse_compute_inline_validation_and_get_exprs"]
-
 
 def _refuse(candidate: Candidate, failure: tuple[Condition, str]) -> None:
     condition, reason = failure

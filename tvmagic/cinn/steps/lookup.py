@@ -17,8 +17,6 @@ from tvmagic.tir.schedule.primitives.sampling import sample_perfect_tile as draw
 from tvmagic.tir.schedule.random import LinearCongruentialEngine
 from tvmagic.tir.schedule.state import ScheduleState
 
-__all__ = ["found_block", "loops_of_block"]
-
 
 def found_block(state: ScheduleState, name: str) -> StmtSRef:
     """The block of a name; raises if there is none, with the names there are, or if there are two."""

@@ -57,8 +57,6 @@ from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, Loops, Sizes
 from tvmagic.tir.schedule.state import ScheduleState
 
-__all__ = ["arguments_of", "root_body"]
-
 
 def root_body(state: ScheduleState, sref: StmtSRef) -> Stmt:
     """The body of the root above a block or a loop."""

@@ -46,35 +46,6 @@ from tvmagic.tir.blocks.regions import used_buffers, with_detected_regions
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
-__all__ = [
-    "Edit",
-    "Leaf",
-    "Names",
-    "always_stores",
-    "before_and_after",
-    "block_ref",
-    "bound_and_first",
-    "check_runs_for_all",
-    "commit",
-    "leaf_of",
-    "leaves",
-    "loop_names",
-    "loop_ref",
-    "names_of",
-    "nested",
-    "only",
-    "path_to",
-    "ranges_of",
-    "rebound",
-    "renamed_axes",
-    "runs_for_all",
-    "set_names",
-    "tidy",
-    "twin_of",
-    "unused",
-]
-
-
 # ---------------------------------------------------------------------------- names
 
 

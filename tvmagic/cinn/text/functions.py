@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["CINN_NAMES", "EXTERNAL", "OP_NAMES"]
-
 OP_NAMES = {"abs": "fabs", "left_shift": "shift_left", "right_shift": "shift_right"}
 """Our name of a function, by CINN's."""
 CINN_NAMES = {own: name for name, own in OP_NAMES.items()}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["foreign_hint"]
-
 _LOOP = "a loop is `KIND for (VAR, MIN, EXTENT)`, its kind one of serial, parallel, unroll, vectorize[4], thread_bind[threadIdx.x], default"
 _CAST = "a cast is written as a call of the type: `float32(x)`"
 _SUFFIX = (

@@ -14,8 +14,6 @@ from tvmagic.arith.int_set_eval import eval_set
 from tvmagic.ir import Add, Cast, Div, FloorDiv, FloorMod, IntImm, Max, Min, Mod, Mul, PrimExpr, Range, Select, Var
 from tvmagic.ir.query import variables_in
 
-__all__ = ["Ranges", "at_least_0", "never_negative"]
-
 Ranges = Mapping[Var, Range | IntSet | None]
 
 

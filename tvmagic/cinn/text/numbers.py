@@ -10,8 +10,6 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import DataType, FloatImm, IntImm, dtype_of
 from tvmagic.ir.semantics import round_float
 
-__all__ = ["float_text", "int_text", "number_type", "number_value", "plain_float"]
-
 _RAW = {  # how CINN writes the half types' infinity and nan
     "float16": ("cinn::common::raw_uint16_to_float16", "0x7c00", "0x7e00"),
     "bfloat16": ("cinn::common::raw_uint16_to_bfloat16", "0x7F80", "0x7FC0"),

@@ -31,8 +31,6 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.query import is_one
 
-__all__ = ["SUFFIX", "join_inits", "name_tensors", "ranks_in"]
-
 SUFFIX = "__reduce_init"
 _CACHE = "(_(local|shared|global)_temp_buffer)*"  # what CacheWrite adds to a tensor's name
 

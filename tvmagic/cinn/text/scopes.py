@@ -41,8 +41,6 @@ from tvmagic.ir.expr import EQ, GE, GT, LE, LT, Max, Min
 from tvmagic.ir.query import nodes_of, variables_in
 from tvmagic.tir.blocks.conditions import conjuncts
 
-__all__ = ["CinnShapes", "finish_function"]
-
 
 class CinnShapes:
     """How far each tensor is accessed, by the ranges of the loops and block variables in scope."""

@@ -15,8 +15,6 @@ from tvmagic.cinn.text.hints import foreign_hint
 from tvmagic.errors import DiagnosticError
 from tvmagic.ir import Span
 
-__all__ = ["REDUCTIONS", "Expr", "Statement", "Program", "Text", "parse_programs"]
-
 _TOKEN = re.compile(
     r"""(?P<space>[ \t\r\n]+|//[^\n]*)
       | (?P<half>\((?:u?int(?:8|16)_t|b?float16)\)-?[\d.]+(?:[eE][+-]?\d+)?f?

@@ -14,8 +14,6 @@ from tvmagic.cinn.text.syntax import TYPE_NAME, Expr, Statement, Text
 from tvmagic.ir import DataType, dtype_of
 from tvmagic.ir.operators import COMPARISON_SIGNS
 
-__all__ = ["CinnTypes", "cast_type"]
-
 _LITERAL, _DECLARED = 1, 2
 _BOOLEAN = {"isnan", "isfinite", "isinf"}
 # calls whose arguments have types of their own

@@ -23,8 +23,6 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.deep_recursion import deep
 
-__all__ = ["left_out"]
-
 _OF_LOOPS = {FOR_TYPE, VECTOR_LENGTH}  # annotations that the word in front of `for` says
 
 

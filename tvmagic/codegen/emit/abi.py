@@ -12,8 +12,6 @@ from tvmagic.ir.functor import handles
 from tvmagic.ir.query import callee, variables_in
 from tvmagic.runtime.abi import ABI, Param
 
-__all__ = ["ABI", "Param", "abi_of"]
-
 
 def abi_of(name: str, func: PrimFunc) -> ABI:
     """The machine parameters of `func`."""

@@ -7,8 +7,6 @@ from typing import Any
 from tvmagic.codegen.text.types import llvm_type
 from tvmagic.ir import Broadcast, Buffer, BufferStore, DataType, IntImm, PrimExpr, Ramp, Var
 
-__all__ = ["check_access", "check_divisor", "check_index", "check_pointer"]
-
 INT64 = DataType("int64")
 
 

@@ -9,8 +9,6 @@ from tvmagic.codegen.text.types import constant, llvm_type
 from tvmagic.ir import DataType
 from tvmagic.ir.dtype import integer_limits
 
-__all__ = ["CONVERSIONS", "family"]
-
 
 def family(dtype: DataType) -> str:
     if dtype.is_bool:

@@ -12,9 +12,6 @@ from tvmagic.codegen.text.writer import FunctionText, ModuleText
 from tvmagic.ir import Node
 from tvmagic.lazy import cached_property
 
-__all__ = ["AssemblyLines", "DebugInfo", "LLVMText", "Lines", "lines_of_assembly", "lines_of_llvm"]
-
-
 Point = tuple[int, int]  # a line, and the number of a statement or a load on it, both from 1
 
 

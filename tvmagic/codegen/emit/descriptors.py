@@ -12,8 +12,6 @@ from tvmagic.codegen.text.types import llvm_type
 from tvmagic.errors import BuildError
 from tvmagic.ir import Call, DataType, IntImm, StringImm
 
-__all__ = ["SIZE"]
-
 SIZE = 48  # bytes of a descriptor
 _INT64 = DataType("int64")
 # DLPack's codes of types, with those that TVM adds.

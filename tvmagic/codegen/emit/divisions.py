@@ -8,8 +8,6 @@ from tvmagic.codegen.math.math_library import libm_call
 from tvmagic.codegen.text.types import constant, llvm_type
 from tvmagic.ir import BinaryOp, DataType, Div, FloorDiv, FloorMod, Mod
 
-__all__ = ["float_division", "integer_division", "low_bits", "unseen"]
-
 
 def float_division(emitter: Any, node: BinaryOp) -> str:
     a, b = emitter.visit(node.a), emitter.visit(node.b)

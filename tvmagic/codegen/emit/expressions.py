@@ -70,8 +70,6 @@ from tvmagic.ir.semantics import plain
 if TYPE_CHECKING:
     from tvmagic.codegen.emit.module import ModuleContext
 
-__all__ = ["ExpressionEmitter"]
-
 _ARITHMETIC = {Add: "add", Sub: "sub", Mul: "mul"}
 _OF_BOOLS = {Add: "or", Sub: "xor", Mul: "and"}
 _COMPARISON = {  # signed, unsigned, float (NE holds for NaN, as in C and NumPy)

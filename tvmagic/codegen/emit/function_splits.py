@@ -21,8 +21,6 @@ from tvmagic.ir.query import has_node
 if TYPE_CHECKING:
     from tvmagic.codegen.emit.statements import FunctionEmitter
 
-__all__ = ["call_as_function", "function_parts"]
-
 # Loops of each function of a program that is split, and the fewest that are worth a call.
 _LOOPS, _FEWEST_LOOPS = 64, 16
 # Accesses of an array from which on it pays to copy the array at the function's begin and end.

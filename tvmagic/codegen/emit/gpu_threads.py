@@ -16,8 +16,6 @@ from tvmagic.ir import (
     Var,
 )
 
-__all__ = ["GpuThreads", "no_assertions", "variable_size"]
-
 _REGISTERS = {
     f"{name}.{axis}": f"{word}.{axis}" for name, word in (("blockIdx", "ctaid"), ("threadIdx", "tid")) for axis in "xyz"
 }

@@ -13,8 +13,6 @@ from typing import Any, TypeVar
 
 from tvmagic.locks import renew_after_fork
 
-__all__ = ["interruptible"]
-
 _T = TypeVar("_T")
 # LLVM recurses as deep as expressions nest; a thread other than the main one may have half a megabyte by default.
 _STACK_BYTES = 64 << 20

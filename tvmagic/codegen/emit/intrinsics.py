@@ -19,8 +19,6 @@ from tvmagic.target.check import why_refused
 from tvmagic.target.families import ELSEWHERE, families
 from tvmagic.tir.transform.expressions.next_after import next_small
 
-__all__ = ["MATH_NAMES"]
-
 FLOAT32, FLOAT64, INT64 = DataType("float32"), DataType("float64"), DataType("int64")
 
 

@@ -13,8 +13,6 @@ from typing import Any
 from tvmagic.codegen.text.types import lanes_name, vector_type
 from tvmagic.ir import DataType, IntImm, Shuffle
 
-__all__ = ["BOOL", "LaneMasks"]
-
 BOOL = DataType("bool")
 
 

@@ -39,8 +39,6 @@ from tvmagic.ir.functor import handles
 from tvmagic.target import Machine
 from tvmagic.tir.transform.use_def import loads_memory
 
-__all__ = ["AliasScopes", "MemoryEmitter", "flat_index"]
-
 INT64 = DataType("int64")
 # Each scope lists all others, and LLVM compares these lists for each pair of accesses: with 800 arrays that is half of
 # the time to compile.

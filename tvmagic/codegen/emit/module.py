@@ -42,8 +42,6 @@ from tvmagic.runtime.abi import ERROR_SLOTS, Site
 from tvmagic.target import Target, cpu_and_features, has_avx512, has_fma, require_llvm
 from tvmagic.target.systems import system_of_triple
 
-__all__ = ["ModuleContext", "Site", "emit_module"]
-
 BOOL, INT64 = DataType("bool"), DataType("int64")
 
 

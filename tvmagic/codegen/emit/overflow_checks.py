@@ -34,8 +34,6 @@ from tvmagic.runtime.abi import TOO_NARROW
 if TYPE_CHECKING:
     from tvmagic.codegen.emit.statements import FunctionEmitter
 
-__all__ = ["allocated_bytes", "check_index_range", "check_loop_counts"]
-
 _INT64 = DataType("int64")
 _MOST = largest_integer(_INT64)
 _SATURATING = {Add: "sadd.sat", Sub: "ssub.sat"}

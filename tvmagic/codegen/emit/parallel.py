@@ -12,8 +12,6 @@ from tvmagic.ir import DataType, For
 if TYPE_CHECKING:
     from tvmagic.codegen.emit.statements import FunctionEmitter
 
-__all__ = ["emit_parallel"]
-
 INT64 = DataType("int64")
 
 

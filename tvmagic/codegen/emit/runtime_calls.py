@@ -12,8 +12,6 @@ from functools import cache
 
 from tvmagic.runtime.abi import ERROR_RECORDS, ERROR_SLOTS
 
-__all__ = ["GLOBALS", "helper"]
-
 GLOBALS = {
     "runtime": "@__tvmagic_runtime = weak global ptr null",
     "error": f"@__tvmagic_error = weak global [{ERROR_SLOTS * ERROR_RECORDS + 1} x i64] zeroinitializer",

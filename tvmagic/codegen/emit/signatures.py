@@ -11,8 +11,6 @@ from tvmagic.codegen.text.rules import LIBRARY, OF_TWO
 from tvmagic.errors import BuildError
 from tvmagic.ir import Call, DataType, IntImm
 
-__all__ = ["check_call"]
-
 Check = Callable[[Call], str | None]  # what the operator takes, if the call has something else
 _CHECKS: dict[str, tuple[int, Check]] = {}  # with the number of arguments
 

@@ -45,8 +45,6 @@ from tvmagic.ir.prim_expr import scope_of
 from tvmagic.ir.query import is_call
 from tvmagic.tir.transform.expressions.widen_index import FIT_INT32
 
-__all__ = ["STOPPED", "FunctionEmitter"]
-
 STOPPED = -1
 
 

@@ -22,9 +22,6 @@ from tvmagic.ir import (
 )
 from tvmagic.target import Target
 
-__all__ = ["prepare_threads"]
-
-
 _CHAINED = (LetStmt, AttrStmt, AssertStmt, Allocate, AllocateConst, DeclBuffer)
 
 

@@ -35,8 +35,6 @@ from tvmagic.ir.query import contains, nodes_of
 from tvmagic.passes import note
 from tvmagic.target import Target
 
-__all__ = ["annotate_loops"]
-
 _LARGEST_UNROLLED = 4096  # operations of an unrolled loop that LLVM agrees to
 _SHORT = (8, 128)  # iterations of a loop over vectors that LLVM might unroll fully
 _PARTIAL_RESULTS = (4, 8)  # vectors of partial results of a reduction in any order: minimum and maximum

@@ -6,8 +6,6 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import Call, IfThenElse, IntImm, Mutator, PrimExpr, Select, SeqStmt, Stmt, handles
 from tvmagic.ir.query import is_call
 
-__all__ = ["ConditionFolder"]
-
 
 class ConditionFolder(Mutator):
     """Replace `Select`, `if_then_else` and `if` by the selected side if `analyzer` decides the condition."""

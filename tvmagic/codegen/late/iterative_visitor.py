@@ -10,8 +10,6 @@ from typing import Any
 from tvmagic.ir import Allocate, AllocateConst, AssertStmt, AttrStmt, DeclBuffer, LetStmt
 from tvmagic.ir.functor import Visitor, handles
 
-__all__ = ["ChainVisitor"]
-
 # What such a statement holds besides its body.
 _PARTS: dict[type, tuple[str, ...]] = {
     LetStmt: ("value",),

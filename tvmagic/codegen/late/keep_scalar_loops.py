@@ -13,8 +13,6 @@ from tvmagic.ir import For, PrimFunc, Stmt, handles
 from tvmagic.passes import note
 from tvmagic.target import Target
 
-__all__ = ["keep_scalar_loops"]
-
 
 @late_pass("KeepScalarLoops")
 def keep_scalar_loops(func: PrimFunc, target: Target) -> PrimFunc:

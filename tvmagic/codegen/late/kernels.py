@@ -32,20 +32,6 @@ from tvmagic.ir import (
 from tvmagic.tir.transform.threads.kernel_threads import is_launch
 from tvmagic.tir.transform.use_def import free_vars, loads_memory, used_vars
 
-__all__ = [
-    "Allocation",
-    "Binding",
-    "Branch",
-    "Check",
-    "Kernel",
-    "Launch",
-    "Repeat",
-    "Step",
-    "divided",
-    "is_one_kernel",
-    "kernel_functions",
-]
-
 # Bytes of memory of its own that a kernel may have; more is global memory that the host allocates.
 _OWN_BYTES = 16 * 1024
 

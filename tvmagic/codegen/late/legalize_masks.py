@@ -9,8 +9,6 @@ from tvmagic.errors import BuildError
 from tvmagic.ir import BufferLoad, BufferStore, IfThenElse, IntImm, PrimExpr, PrimFunc, Ramp, handles, ops
 from tvmagic.passes import note
 
-__all__ = ["legalize_masks", "require_legal_mask"]
-
 
 @late_pass("LegalizeMasks")
 def legalize_masks(func: PrimFunc) -> PrimFunc:

@@ -11,8 +11,6 @@ from tvmagic.codegen.late.common import StatementMutator, census, late_pass
 from tvmagic.ir import BufferLoad, BufferStore, Call, Cast, Max, PrimExpr, PrimFunc, handles, structural_equal
 from tvmagic.passes import note
 
-__all__ = ["lower_bool_max"]
-
 
 @late_pass("LowerBoolMax")
 def lower_bool_max(func: PrimFunc) -> PrimFunc:

@@ -11,8 +11,6 @@ from tvmagic.ir import FloatImm, PrimExpr, PrimFunc, handles
 from tvmagic.ir.semantics import Neutral, plain
 from tvmagic.passes import note
 
-__all__ = ["lower_identity_elements"]
-
 
 @late_pass("LowerIdentityElements")
 def lower_identity_elements(func: PrimFunc) -> PrimFunc:

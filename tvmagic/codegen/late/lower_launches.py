@@ -24,8 +24,6 @@ from tvmagic.ir import (
 from tvmagic.ir.query import nodes_of, variables_in
 from tvmagic.passes import note
 
-__all__ = ["LAUNCHES", "lower_launches"]
-
 # The attributes that launch threads.
 LAUNCHES = ("thread_extent", "virtual_thread")
 

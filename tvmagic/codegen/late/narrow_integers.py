@@ -39,8 +39,6 @@ from tvmagic.ir.ops import cast
 from tvmagic.ir.query import callee, nodes_of
 from tvmagic.passes import note
 
-__all__ = ["narrow_integers"]
-
 _SHORT = DataType("int16"), DataType("uint16")
 _OPERATORS = (Add, Sub, Mul, Min, Max, FloorDiv, FloorMod)
 

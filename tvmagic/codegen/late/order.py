@@ -25,9 +25,6 @@ from tvmagic.codegen.late.version_guarded_loops import version_guarded_loops
 from tvmagic.passes import Pass
 from tvmagic.target import Target
 
-__all__ = ["late_passes"]
-
-
 _ORDER = (
     split_kernels,
     lower_launches,

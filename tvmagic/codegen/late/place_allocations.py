@@ -12,8 +12,6 @@ from tvmagic.ir import Allocate, IntImm, PrimFunc, Stmt, handles
 from tvmagic.ir.query import contains
 from tvmagic.passes import note
 
-__all__ = ["place_allocations", "stack_elements"]
-
 _STACK_BYTES = 32 * 1024  # of one allocation
 
 

@@ -50,8 +50,6 @@ from tvmagic.ir.ops import cast
 from tvmagic.ir.query import contains, nodes_of
 from tvmagic.passes import note
 
-__all__ = ["promote_min_max"]
-
 _WIDE = DataType("float32")
 
 

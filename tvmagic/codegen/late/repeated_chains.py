@@ -41,8 +41,6 @@ from tvmagic.ir import (
 from tvmagic.ir.functor import Visitor, handles
 from tvmagic.ir.query import variables_behind
 
-__all__ = ["loops_of_repeated_chains"]
-
 # By about so many ways the code of an operation leads from its result to a value, in powers of this base.
 _WAYS = 5
 # So many ways through a chain take LLVM a part of a second.

@@ -18,8 +18,6 @@ from tvmagic.ir.functor import handles
 from tvmagic.ir.query import callee, variables_in
 from tvmagic.target import Machine
 
-__all__ = ["loops_that_scatter"]
-
 _SHORT = range(3, 16)  # iterations of a loop that is written out before LLVM makes vectors of it
 _WRITTEN = 256  # bodies up to which the loops inside a loop are written out
 _FREE = {"if_then_else", "likely", "reinterpret", "assume", "fma"}

@@ -15,8 +15,6 @@ from tvmagic.ir.query import nodes_of
 from tvmagic.passes import note
 from tvmagic.target import Machine, Target
 
-__all__ = ["contiguous", "offsets_of", "share_loads", "share_strided_loads"]
-
 
 def _when(target: Target, check_bounds: bool) -> Literal[True] | str:
     return "bounds checks need the accesses as they are" if check_bounds else True

@@ -62,8 +62,6 @@ from tvmagic.ir.ops import isnan
 from tvmagic.ir.query import is_call, is_one, linear_terms, nodes_of
 from tvmagic.passes import note
 
-__all__ = ["simplify_arg_reduce"]
-
 _LARGEST = 2000  # nodes of what is stored, once what is in variables is written where it is used
 _LESS, _SAME, _MORE = "less", "same", "more"  # how a value is to the one that is kept
 _NAN, _KEPT_NAN, _BOTH_NAN = "NaN", "kept NaN", "both NaN"

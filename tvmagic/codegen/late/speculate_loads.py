@@ -33,8 +33,6 @@ from tvmagic.ir.ops import make_const
 from tvmagic.ir.query import callee, is_call, nodes_of
 from tvmagic.passes import note
 
-__all__ = ["ReadsOrCalls", "speculate_loads"]
-
 # Operations from which a branch around them pays, as it mostly is foreseen.
 _FEW = 6
 # Unsafe loads of a side that are looked for in the condition, which may do them in any case.

@@ -55,8 +55,6 @@ from tvmagic.ir import (
 from tvmagic.ir.query import contains, linear_terms, nodes_of
 from tvmagic.passes import note
 
-__all__ = ["split_index_set"]
-
 _MOST_PLACES = 4
 _LONG = 16  # iterations of a stretch that is worth the others
 _LARGEST = 300  # operations in the body of a loop: each stretch has them again

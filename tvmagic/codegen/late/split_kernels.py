@@ -11,8 +11,6 @@ from tvmagic.ir import IRModule
 from tvmagic.passes import note
 from tvmagic.target import Target
 
-__all__ = ["split_kernels"]
-
 
 def _when(target: Target, check_bounds: bool) -> Literal[True] | str:
     return True if target.family.launches else "functions of a processor launch no kernels"

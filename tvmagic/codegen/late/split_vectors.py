@@ -37,8 +37,6 @@ from tvmagic.ir.semantics import wrap_int
 from tvmagic.passes import note
 from tvmagic.target import Target
 
-__all__ = ["split_vectors"]
-
 # Calls of few instructions. Others are long, and their code is not to grow with the lanes.
 _SMALL = {f"tir.{name}" for name in ("if_then_else", "likely", "fma", "fabs", "sqrt", "shift_left", "shift_right", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not")}  # fmt: skip
 

@@ -15,8 +15,6 @@ from tvmagic.ir import For, ForKind, IntImm, PrimFunc, Stmt, Var, handles
 from tvmagic.ir.ops import minimum
 from tvmagic.passes import note
 
-__all__ = ["strip_mine_for_interrupt"]
-
 
 @late_pass("StripMineForInterrupt", when=on_threaded_targets)
 def strip_mine_for_interrupt(func: PrimFunc) -> PrimFunc:

@@ -69,8 +69,6 @@ from tvmagic.target import Machine, Target
 from tvmagic.tir.transform.loops.lanes import same_lanes
 from tvmagic.tir.transform.loops.vectorize_loop import at_once
 
-__all__ = ["vectorize_interleaved_stores"]
-
 _COUNTERS = (DataType("int32"), DataType("int64"))  # types of loops that may also count what several iterations write
 _FEWEST_LANES = 4  # of which a vector is worth its shuffles
 _MOST_WRITTEN = 64  # stores in an iteration once its loops are written out

@@ -52,8 +52,6 @@ from tvmagic.passes import note
 from tvmagic.target import Target
 from tvmagic.tir.blocks.conditions import all_of, conjuncts
 
-__all__ = ["version_guarded_loops"]
-
 _WIDE = DataType("int64")
 _LARGEST_STEP = 1 << 16  # products of such a step and a difference of numbers of 32 bits are far from the ends of 64
 _FEWEST = 4  # iterations of a loop that is worth a second version

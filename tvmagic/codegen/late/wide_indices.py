@@ -6,8 +6,6 @@ from tvmagic.ir import IRModule
 from tvmagic.target import Target
 from tvmagic.tir.transform.expressions.widen_index import WidenIndexDataType, refuse_wide_indices
 
-__all__ = ["widen_indices"]
-
 
 def widen_indices(mod: IRModule, target: Target) -> IRModule:
     """Return the module with indices in int64 where int32 is too small. Pointers of 32 bits, and kernels, have int32 only."""

@@ -33,8 +33,6 @@ from tvmagic.ir.functor import handles
 from tvmagic.ir.query import variables_behind
 from tvmagic.lazy import cached_property
 
-__all__ = ["LARGEST_UNROLLED_BY_LLVM", "Work", "constant_elements"]
-
 # A question costs some 50 cycles, and more where many registers are in use around it; this many
 # operations take ten thousands of cycles.
 _WORTH_A_POLL = 1 << 20

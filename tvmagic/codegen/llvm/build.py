@@ -21,8 +21,6 @@ from tvmagic.runtime.wasm import imported_functions
 from tvmagic.target import Target, cpu_and_features
 from tvmagic.tir.transform.expressions.widen_index import depends_on_sizes
 
-__all__ = ["build_host_module", "recently_optimized"]
-
 
 def build_host_module(
     mod: IRModule, target: Target, check_bounds: bool, widened: Callable[[], IRModule] | None = None

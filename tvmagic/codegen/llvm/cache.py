@@ -26,8 +26,6 @@ from tvmagic.ir.semantics import plain
 from tvmagic.locks import renew_after_fork
 from tvmagic.target.host import llvm_version
 
-__all__ = ["clear_cache", "from_disk", "from_memory", "set_cache_dir", "set_cache_limit"]
-
 _MOST = 256
 _EMISSION = "2"  # raised when other code is made of the same LLVM text
 _limit = 64 << 20

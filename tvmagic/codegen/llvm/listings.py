@@ -15,8 +15,6 @@ from tvmagic.ir.deep_recursion import deep
 from tvmagic.lazy import cached_property
 from tvmagic.target import Target
 
-__all__ = ["CodeTexts"]
-
 
 class CodeTexts:
     """The LLVM IR and the assembly of a module that comes from `codegen.last_program`; each is made when it is first asked for."""

@@ -15,8 +15,6 @@ from tvmagic.target import Target, has_feature, layout_of, target_machine
 from tvmagic.target.host import llvm_version
 from tvmagic.target.llvm_module import parse_module
 
-__all__ = ["assembly_of", "object_of", "object_of_text", "optimized"]
-
 _Code = TypeVar("_Code", str, bytes)
 
 

@@ -14,8 +14,6 @@ from functools import lru_cache
 
 from tvmagic.target import Target
 
-__all__ = ["optimized_apart"]
-
 _SECONDS = 60.0  # after which the process is given up
 
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 
 from tvmagic.codegen.emit.debug import LLVMText, Point, lines_of_llvm
 
-__all__ = ["LLVMPass", "OPTIONS", "grouped", "read_passes"]
-
 # The whole module after each pass that changed it, and what the passes that make loops fast say.
 OPTIONS = (
     "-print-changed=quiet",

@@ -8,8 +8,6 @@ from __future__ import annotations
 from tvmagic.codegen.text.types import llvm_type
 from tvmagic.ir import DataType
 
-__all__ = ["fmod_text"]
-
 _FRACTION = {32: 23, 64: 52}  # bits
 
 

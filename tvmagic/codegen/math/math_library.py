@@ -12,8 +12,6 @@ from tvmagic.errors import BuildError
 from tvmagic.ir import DataType
 from tvmagic.target.families import family_of_triple
 
-__all__ = ["lane_loop", "libm_call", "library_function"]
-
 
 def _library_types(name: str, scalar: DataType) -> list[str]:
     """The types of the arguments of C's function `name`."""

@@ -9,8 +9,6 @@ from tvmagic.codegen.math.math_library import lane_loop, library_function
 from tvmagic.codegen.text.types import constant, llvm_type, suffix
 from tvmagic.ir import DataType
 
-__all__ = ["MathText"]
-
 
 class MathText:
     """Instructions on values of `dtype` (`f`) and the integers of the same width (`i`)."""

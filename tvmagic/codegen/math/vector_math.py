@@ -14,8 +14,6 @@ from tvmagic.codegen.text.rules import OWN
 from tvmagic.codegen.text.types import llvm_type, suffix
 from tvmagic.ir import DataType
 
-__all__ = ["define"]
-
 
 def define(context: Any, name: str, dtype: DataType) -> str:
     """The name of the module's function for `name` on `dtype`; its text is added once."""

@@ -11,8 +11,6 @@ import zlib
 from tvmagic.errors import WrongValueError, closest
 from tvmagic.target.families import ELSEWHERE, families
 
-__all__ = ["LlvmNames", "names"]
-
 # Intrinsics of every machine, without `llvm.` and without the types behind the names of overloaded ones.
 _COMMON = """abs acos addressofreturnaddress adjust.trampoline annotation asin assume atan atan2 bitreverse bswap
 canonicalize ceil clear_cache convert.from.fp16 convert.to.fp16 copysign cos cosh ctlz ctpop cttz debugtrap donothing exp

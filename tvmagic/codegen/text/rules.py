@@ -8,8 +8,6 @@ from typing import Any, TypeVar
 from tvmagic.errors import BuildError
 from tvmagic.ir import Call, IntImm
 
-__all__ = ["LIBRARY", "OF_TWO", "OWN", "RULES", "fixed_point_shifts", "large_uint", "own", "rule", "rules_of"]
-
 Rule = Callable[[Any, Call], str]
 Function = Callable[..., str]
 

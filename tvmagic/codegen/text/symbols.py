@@ -6,8 +6,6 @@ import re
 
 from tvmagic.codegen.text.rules import LIBRARY
 
-__all__ = ["symbol_of"]
-
 # What compiled code calls in the C library, by itself or where LLVM turns a loop into a call; and a program's `main`.
 _C_FUNCTIONS = frozenset(
     [*LIBRARY, *[f"{name}f" for name in LIBRARY]]

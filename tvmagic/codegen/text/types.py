@@ -9,19 +9,6 @@ from functools import lru_cache
 from tvmagic.errors import BuildError
 from tvmagic.ir import DataType
 
-__all__ = [
-    "constant",
-    "flags_type",
-    "float_bits",
-    "lanes_name",
-    "llvm_type",
-    "memory_type",
-    "place_type",
-    "splat",
-    "suffix",
-    "vector_type",
-]
-
 # Lanes of the widest vector that is compiled: LLVM's time grows with their square, 8 s for these, and it ends
 # the process where the bits of a vector are not an integer type any more.
 _MOST_LANES = 1 << 14

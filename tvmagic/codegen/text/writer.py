@@ -6,8 +6,6 @@ objects, and every construct of LLVM's language can be written.
 
 from __future__ import annotations
 
-__all__ = ["FunctionText", "ModuleText"]
-
 
 class ModuleText:
     """The text of one LLVM module: declarations, globals, functions, attributes, metadata."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from tvmagic.compat.analysis.flops import estimate_tir_flops
 from tvmagic.ir import Block, IRModule, PrimFunc, post_order_visit
 
-__all__ = ["find_anchor_block"]
-
 
 def find_anchor_block(mod: IRModule | PrimFunc) -> Block | None:
     """The reduction (block with an init) that does the most arithmetic; None if there is none."""

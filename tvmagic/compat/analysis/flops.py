@@ -24,8 +24,6 @@ from tvmagic.ir import (
     handles,
 )
 
-__all__ = ["Flops", "estimate_tir_flops"]
-
 
 class Flops(Tally[Counter[Any]]):
     """The operations in what is stored, by their dtypes; indices, bounds, casts and logic cost nothing."""

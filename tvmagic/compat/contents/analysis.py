@@ -38,8 +38,6 @@ from tvmagic.ir.operators import lanes_of
 from tvmagic.ir.query import variables_in
 from tvmagic.lazy import cached_property
 
-__all__ = ["BufferContents"]
-
 
 class BufferContents:
     """What is known of the buffers of a statement.

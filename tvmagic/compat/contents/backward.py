@@ -13,8 +13,6 @@ from tvmagic.compat.contents.search import BACKWARD, Search
 from tvmagic.compat.contents.touches import Region, Solution, region_of, still_to_come
 from tvmagic.ir import Buffer
 
-__all__ = ["Backward"]
-
 Unneeded = Mapping[Buffer, Condition]
 
 

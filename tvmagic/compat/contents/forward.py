@@ -29,8 +29,6 @@ from tvmagic.ir.effects import side_effect
 from tvmagic.ir.functor import Mutator, handles
 from tvmagic.ir.query import is_call, variables_in
 
-__all__ = ["Forward"]
-
 MOST_CASES = 8  # in which the loads of a value are known in different ways
 
 

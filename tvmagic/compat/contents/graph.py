@@ -47,8 +47,6 @@ from tvmagic.ir import (
 from tvmagic.ir.effects import side_effect
 from tvmagic.ir.query import is_call, strip_likely, variables_in
 
-__all__ = ["Edge", "FlowBlock", "Graph", "Loop", "Place", "Step", "Touch", "build_graph"]
-
 
 @dataclass(eq=False)
 class Loop:

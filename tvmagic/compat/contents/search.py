@@ -14,8 +14,6 @@ from tvmagic.arith.presburger import TooMuchWork
 from tvmagic.compat.contents.graph import Edge, FlowBlock, Graph, Step
 from tvmagic.compat.contents.state import Knowledge
 
-__all__ = ["BACKWARD", "FORWARD", "Direction", "Search"]
-
 MOST_GROWING_VISITS = 3  # of one block; after that what is known only shrinks
 MOST_VISITS = 8  # after that nothing is known at its ends
 

@@ -14,8 +14,6 @@ from tvmagic.ir import Buffer, BufferLoad, FloatImm, PrimExpr, Var, substitute
 from tvmagic.ir.deep_equal import deep_equal
 from tvmagic.ir.query import nodes_of
 
-__all__ = ["Contents", "Fact", "first_load", "same_value"]
-
 MOST_FACTS = 16  # about one buffer
 
 

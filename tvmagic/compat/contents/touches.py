@@ -35,8 +35,6 @@ from tvmagic.ir import (
 from tvmagic.ir.prim_expr import class_of
 from tvmagic.ir.query import variables_in
 
-__all__ = ["Axes", "Region", "Solution", "lane_of", "region_of", "so_far", "still_to_come"]
-
 
 class Axes:
     """One variable for each axis of each buffer, which all facts about the buffer share."""

@@ -6,10 +6,6 @@ from collections.abc import Sequence
 
 from tvmagic.target import Target
 
-__all__ = [
-    "adreno", "arm_cpu", "bifrost", "create", "cuda", "intel_graphics", "mali", "rasp", "riscv_cpu", "rocm", "vta",
-]  # fmt: skip
-
 Options = str | Sequence[str] | None
 
 # Boards for AArch64 and ARM, by what their processors are compiled for.

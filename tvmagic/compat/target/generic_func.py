@@ -8,8 +8,6 @@ from typing import Any
 from tvmagic.errors import BuildError, WrongValueError
 from tvmagic.target import Target
 
-__all__ = ["GenericFunc", "generic_func", "get_native_generic_func", "override_native_generic_func"]
-
 
 class GenericFunc:
     """A function that is chosen by the keys of `Target.current()`.

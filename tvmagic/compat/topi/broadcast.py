@@ -8,12 +8,6 @@ from typing import Any
 from tvmagic.ir import PrimExpr, ops
 from tvmagic.te.elementwise import elementwise
 
-__all__ = [
-    "add", "bitwise_and", "bitwise_or", "bitwise_xor", "divide", "equal", "floor_divide", "floor_mod", "greater",
-    "greater_equal", "left_shift", "less", "less_equal", "log_add_exp", "logical_and", "logical_or", "logical_xor", "maximum", "minimum", "mod", "multiply",
-    "not_equal", "power", "right_shift", "subtract",
-]  # fmt: skip
-
 
 def _operator(name: str, combine: Callable[[Any, Any], PrimExpr]) -> Callable[[Any, Any], Any]:
     def operator(lhs: Any, rhs: Any) -> Any:

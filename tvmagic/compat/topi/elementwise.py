@@ -11,12 +11,6 @@ from tvmagic.ir import PrimExpr, Select, dtype_of, ops
 from tvmagic.te.operation import compute
 from tvmagic.te.tensor import Tensor
 
-__all__ = [
-    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitwise_not", "cast", "ceil", "clip", "cos", "cosh", "erf", "exp", "floor",
-    "full", "full_like", "identity", "isfinite", "isinf", "isnan", "log", "logical_not", "log10", "log2", "negative", "round", "rsqrt", "sigmoid", "sign", "sin",
-    "sinh", "sqrt", "tan", "tanh", "trunc",
-]  # fmt: skip
-
 
 def each(x: Any, value: Callable[[PrimExpr], Any], name: str = "compute") -> Any:
     """`value` of each element of a tensor; of an expression itself."""

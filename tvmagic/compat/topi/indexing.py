@@ -14,11 +14,6 @@ from tvmagic.ir import IntImm, PrimExpr, Select, dtype_of, expr, ops
 from tvmagic.te.elementwise import elementwise
 from tvmagic.te.tensor import Tensor
 
-__all__ = [
-    "arange", "elemwise_sum", "flip", "gather", "gather_nd", "one_hot", "repeat", "split", "strided_slice", "tensordot",
-    "tile", "trilu", "where",
-]  # fmt: skip
-
 
 def _made(shape: Sequence[Any], value: Any, name: str, kind: str = tag.INJECTIVE) -> Any:
     return te.compute(shape, value, name=name, tag=kind, varargs_names=names(len(shape)))

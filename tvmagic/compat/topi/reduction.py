@@ -13,8 +13,6 @@ from tvmagic.ir import DataType, IntImm, PrimExpr, Select, ops
 from tvmagic.ir.query import is_zero
 from tvmagic.te.tensor import Tensor
 
-__all__ = ["all", "any", "argmax", "argmin", "max", "min", "prod", "sum"]
-
 _all = te.comm_reducer(lambda x, y: ops.logical_and(x, y), lambda dtype: IntImm("bool", 1), name="all")
 _any = te.comm_reducer(lambda x, y: ops.logical_or(x, y), lambda dtype: IntImm("bool", 0), name="any")
 _Element = Callable[[Sequence[PrimExpr]], PrimExpr]

@@ -7,8 +7,6 @@ from typing import Any
 
 from tvmagic import te
 
-__all__ = ["get_injective_schedule"]
-
 
 def get_injective_schedule(target: Any) -> Callable[[Any], Any]:
     """A function from outputs to a schedule: what they read is inlined, the elements are computed in parallel."""

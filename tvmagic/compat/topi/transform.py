@@ -14,10 +14,6 @@ from tvmagic.ir import PrimExpr, ops
 from tvmagic.ir.query import is_zero
 from tvmagic.te.tensor import Tensor
 
-__all__ = [
-    "broadcast_to", "concatenate", "expand_dims", "flatten", "matmul", "reshape", "squeeze", "stack", "take", "transpose",
-]  # fmt: skip
-
 
 def _moved(shape: Sequence[Any], value: Any, name: str, kind: str = tag.INJECTIVE) -> Any:
     return te.compute(shape, value, name=name, tag=kind, varargs_names=names(len(shape)))

@@ -12,11 +12,6 @@ from tvmagic.ir import IntImm, PrimExpr, Var, expr, ops
 from tvmagic.ir.query import is_zero
 from tvmagic.te.tensor import Tensor
 
-__all__ = [
-    "axes_of", "axis_of", "divisor", "equal_const_int", "get_const_int", "get_const_tuple", "names", "prod", "ravel_index", "simplify",
-    "size_list", "tensor", "traverse_inline", "unravel_index", "unravelled",
-]  # fmt: skip
-
 
 def get_const_int(value: Any) -> int:
     """The value of a constant expression."""

@@ -14,8 +14,6 @@ from tvmagic.operators import Version
 from tvmagic.operators.access import Accesses, Trace, trace_all
 from tvmagic.operators.scheduling import program_of_schedule
 
-__all__ = ["AccessPicture", "access_view", "order_svg"]
-
 _EVENTS = 4096
 _NUMBERED = 400
 _SIDE = 420.0

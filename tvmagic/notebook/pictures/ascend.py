@@ -6,8 +6,6 @@ from typing import Any
 
 from tvmagic.notebook.pictures.svg import Edge, Graph, Vertex
 
-__all__ = ["asc_axes", "asc_nodes"]
-
 _ROUND = {"Data": "input", "Scalar": "input", "Output": "output"}
 
 

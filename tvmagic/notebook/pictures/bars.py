@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from tvmagic.notebook.pictures.svg import drawing, line, rectangle, text, text_width
 from tvmagic.notebook.results import Picture
 
-__all__ = ["bars"]
-
 _PLOT, _ROW, _BAR, _TOP = 360.0, 24.0, 16.0, 8.0
 
 

@@ -11,8 +11,6 @@ from tvmagic.notebook.pictures.outline import Outline
 from tvmagic.notebook.pictures.svg import Edge, Graph, Vertex
 from tvmagic.operators.operator import tensor_type
 
-__all__ = ["block_tree", "iteration_graph", "stage_graph"]
-
 _ATTACH = {"GROUP_ROOT": "", "INLINE": "inlined", "INLINED_ALREADY": "inlined", "SCAN_UPDATE": "in the scan"}
 
 

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from tvmagic.notebook.html import escape
 from tvmagic.notebook.pictures.svg import ARROW, FILL, Graph, Vertex, drawing, path, rectangle, text, text_width
 
-__all__ = ["Outline"]
-
 _ROW, _BOX = 30.0, 22.0
 _INDENT = 20.0
 _MARGIN = 6.0

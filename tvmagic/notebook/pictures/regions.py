@@ -15,8 +15,6 @@ from tvmagic.operators import Operator
 from tvmagic.operators.access import trace_accesses
 from tvmagic.operators.scheduling import program_of_schedule
 
-__all__ = ["Region", "grid_svg", "regions_of", "regions_view"]
-
 _LIMIT = 200_000
 _CELLS = 48
 _SIDE = 260.0

@@ -10,8 +10,6 @@ from tvmagic.notebook.pictures.svg import drawing, line, text
 from tvmagic.notebook.results import Picture
 from tvmagic.operators.peaks import Peaks
 
-__all__ = ["Point", "roofline"]
-
 _WIDTH, _HEIGHT = 520.0, 300.0
 _LEFT, _TOP, _BOTTOM = 64.0, 24.0, 44.0
 _NEAR = {"stroke": "currentColor", "stroke_dasharray": "4 3"}  # the roofs of caches

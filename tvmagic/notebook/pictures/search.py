@@ -10,8 +10,6 @@ from tvmagic.notebook.pictures.svg import attributes, drawing, group, line, rect
 from tvmagic.notebook.results import Picture
 from tvmagic.notebook.view import format_seconds
 
-__all__ = ["search_picture"]
-
 _WIDTH, _HEIGHT, _LEFT, _TOP, _GAP = 300.0, 190.0, 62.0, 26.0, 80.0
 _DOT, _BEST, _MUTED = "var(--tm-accent, #0550ae)", "var(--tm-t, #0e5c2f)", "var(--tm-muted, #57606a)"
 _LINE, _FRAME = "var(--tm-line, #d0d7de)", "var(--tm-bg, #ffffff)"

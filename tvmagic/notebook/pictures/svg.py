@@ -7,21 +7,6 @@ from dataclasses import dataclass, field
 
 from tvmagic.notebook.escaping import escape
 
-__all__ = [
-    "ARROW",
-    "FILL",
-    "Edge",
-    "Graph",
-    "Vertex",
-    "drawing",
-    "group",
-    "line",
-    "path",
-    "rectangle",
-    "text",
-    "text_width",
-]
-
 _CHARACTER = 6.7
 _PADDING = 9
 _ROW = 17

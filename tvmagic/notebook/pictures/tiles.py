@@ -9,8 +9,6 @@ from typing import Any
 from tvmagic.notebook.pictures.svg import ARROW, FILL, drawing, group, line, rectangle, text, text_width
 from tvmagic.notebook.results import Parts, Picture
 
-__all__ = ["tile_picture", "tiling_view"]
-
 _WIDTH = 760.0
 _ROW, _LANE, _CELLS = 22.0, 24.0, 10
 _LEFT, _MIDDLE, _RIGHT, _SIDE, _BOX = 10.0, 222.0, 610.0, 140.0, 318.0

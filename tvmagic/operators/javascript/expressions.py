@@ -57,8 +57,6 @@ from tvmagic.ir.semantics import plain, round_float
 from tvmagic.te.error_bound import FORMATS, format_of
 from tvmagic.te.error_functions import units_of
 
-__all__ = ["ExpressionWriter", "Value"]
-
 EXACT = "0"
 _SMALL = 1 << 52
 # What rounds to a type that float64 is wider than, in arithmetic.js.

@@ -15,8 +15,6 @@ from tvmagic.te.reference import simple_combiner
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order, scan_get_body
 from tvmagic.te.tensor import ComputeOp, ConstantOp, ExternOp, PlaceholderOp, ScanOp, Tensor
 
-__all__ = ["ProgramWriter", "array_type"]
-
 _ARRAYS = {
     "bool": "Uint8Array", "int8": "Int8Array", "uint8": "Uint8Array", "int16": "Int16Array", "uint16": "Uint16Array",
     "int32": "Int32Array", "uint32": "Uint32Array", "int64": "BigInt64Array", "uint64": "BigUint64Array",

@@ -34,8 +34,6 @@ from tvmagic.operators.analysis import without_views
 from tvmagic.operators.javascript.expressions import EXACT, Value
 from tvmagic.operators.javascript.program import ProgramWriter
 
-__all__ = ["InexactIntegers", "StatementWriter"]
-
 
 class InexactIntegers(Exception):
     """Integers that rounding may change are stored: `pointer` is that of their buffer."""

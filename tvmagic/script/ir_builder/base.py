@@ -14,8 +14,6 @@ from typing import Any, ClassVar, TypeVar
 from tvmagic.errors import TVMagicError, WrongValueError
 from tvmagic.ir import Buffer, IRModule, IterVar, PrimFunc, Span, Stmt, Var
 
-__all__ = ["IRBuilder", "IRBuilderFrame", "current_builder", "name_value"]
-
 _F = TypeVar("_F", bound="IRBuilderFrame")
 _T = TypeVar("_T")
 

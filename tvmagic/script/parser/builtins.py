@@ -7,8 +7,6 @@ from typing import Any
 from tvmagic.errors import TVMagicError
 from tvmagic.script.ir_builder.tir.loops import serial
 
-__all__ = ["BUILTINS"]
-
 _LONGEST = 100_000
 
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from tvmagic.errors import did_you_mean
 
-__all__ = ["explain_call"]
-
 
 def explain_call(
     shown: str, function: Any, args: list[Any], kwargs: dict[str, Any], error: TypeError

@@ -12,8 +12,6 @@ from tvmagic.script.parser.entry import read_function, read_macro, read_module
 from tvmagic.script.parser.live_source import LiveSource, is_inside_module_class
 from tvmagic.script.parser.source import reported
 
-__all__ = ["ir_module", "macro", "prim_func"]
-
 
 def prim_func(func: Any = None, private: bool = False, check_well_formed: bool = True) -> Any:
     """Read a Python function as a function of TensorIR.

@@ -18,8 +18,6 @@ from tvmagic.script.parser.macro import ScriptMacro
 from tvmagic.script.parser.parser import Parser
 from tvmagic.script.parser.source import Source, reported
 
-__all__ = ["from_source", "parse", "read_function", "read_macro", "read_module"]
-
 # The names that every text may use. The package fills it: the decorators of scripts are among the names, and use this file.
 DIALECTS: dict[str, Any] = {}
 

@@ -33,8 +33,6 @@ from tvmagic.script.parser.macro import ScriptMacro
 from tvmagic.script.parser.scope import MISSING, Scope
 from tvmagic.script.parser.source import Source
 
-__all__ = ["Evaluator", "Lambda"]
-
 _TAKES_REGIONS = frozenset((stmts.reads, stmts.writes, stmts.match_buffer, stmts.realize))
 _WHAT_NAMES_ARE = "a name is a parameter, a loop, what `=` makes, as in `C = T.alloc_buffer((128,))`, or a name of the Python around the function"
 _FORMAT = re.compile(r"[<>^+]?0?\d{0,3}(\.\d{1,2})?[a-z%]?$")

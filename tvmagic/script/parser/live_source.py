@@ -14,8 +14,6 @@ from typing import Any
 from tvmagic.errors import DiagnosticError
 from tvmagic.script.parser.source import Source
 
-__all__ = ["LiveSource", "is_inside_module_class"]
-
 
 @dataclass
 class LiveSource:

@@ -18,8 +18,6 @@ from tvmagic.ir.node import slots_of
 from tvmagic.script.ir_builder.tir.intrin import further_name
 from tvmagic.script.parser.scope import MISSING
 
-__all__ = ["ModuleNames", "attribute"]
-
 _NODE_METHODS = frozenset(
     """astype equal same_as scope access_ptr vload vstore offset_of get_flattened_buffer ndim name_hint
     with_lanes element_of lanes bits from_min_extent""".split()

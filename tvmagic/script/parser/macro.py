@@ -11,8 +11,6 @@ from typing import Any
 from tvmagic.errors import TVMagicError
 from tvmagic.script.parser.source import Source
 
-__all__ = ["ScriptMacro", "active", "bind_arguments"]
-
 # `active.parser` reads a script on this thread: Python code that the script calls may call macros, which are put in there.
 active = threading.local()
 

@@ -11,8 +11,6 @@ import ast
 import re
 from typing import NamedTuple
 
-__all__ = ["parse_nested"]
-
 _DEPTH = 90  # brackets in one piece
 _SHORTEST = 10  # characters of what is cut out; a shorter text holds no deep nest
 _TOKEN = re.compile(

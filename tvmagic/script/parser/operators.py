@@ -32,8 +32,6 @@ from tvmagic.ir import (
 )
 from tvmagic.script.ir_builder.tir.values import DTypeFunction, HandleFunction, as_value
 
-__all__ = ["binary", "boolean", "compare", "is_expr", "unary"]
-
 BOOL = DataType("bool")
 _GREATEST_SHIFT = 512
 _LONGEST = 100_000

@@ -28,8 +28,6 @@ from tvmagic.script.parser.macro import ScriptMacro, active, bind_arguments
 from tvmagic.script.parser.scope import Scope
 from tvmagic.script.parser.source import Source
 
-__all__ = ["Parser"]
-
 _DEEPEST_MACRO = 100
 
 

@@ -8,8 +8,6 @@ from typing import Any
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Var
 
-__all__ = ["MISSING", "Scope"]
-
 MISSING: Any = object()
 
 

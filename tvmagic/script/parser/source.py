@@ -10,8 +10,6 @@ from tvmagic.errors import DiagnosticError, TVMagicError
 from tvmagic.ir import Span, diagnostics
 from tvmagic.script.parser.nesting import parse_nested
 
-__all__ = ["Source", "reported"]
-
 
 class Source:
     """A text with its name, and where it begins in the file or cell that it comes from.

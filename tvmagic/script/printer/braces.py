@@ -8,8 +8,6 @@ from typing import Any
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Node
 
-__all__ = ["BracesPrinter", "infix", "prefix"]
-
 
 class BracesPrinter:
     """Writes lines at a level of indentation; a subclass has a table of handlers by class.

@@ -25,8 +25,6 @@ from tvmagic.script.printer.exprs import slice_text, var_creation
 from tvmagic.script.printer.literals import quoted
 from tvmagic.script.printer.scope import Frame
 
-__all__ = ["buffer_annotation", "declaration", "indices_text", "region_text"]
-
 ALLOC_ALIGNMENT = 64
 
 

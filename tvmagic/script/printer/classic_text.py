@@ -77,8 +77,6 @@ from tvmagic.script.printer.buffers import producer_name
 from tvmagic.script.printer.literals import quoted
 from tvmagic.script.printer.statements_in_order import statements
 
-__all__ = ["ClassicPrinter", "classic"]
-
 _FLOAT_ENDS = {16: "h", 32: "f", 64: ""}
 _LOOPS = {
     ForKind.SERIAL: "for",

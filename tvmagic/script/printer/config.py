@@ -8,8 +8,6 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 
-__all__ = ["PrinterConfig", "config_of"]
-
 
 @dataclass
 class PrinterConfig:

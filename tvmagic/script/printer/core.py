@@ -19,8 +19,6 @@ from tvmagic.script.printer.config import PrinterConfig
 from tvmagic.script.printer.literals import float_text, quoted
 from tvmagic.script.printer.scope import CommonAncestors, Frame
 
-__all__ = ["ATOM", "Opened", "Printer", "Suite", "opens", "prints"]
-
 # how tightly Python's operators bind
 LAMBDA, OR, AND, NOT, COMPARE, ADD, MUL, ATOM = 1, 3, 4, 5, 6, 11, 12, 15
 Text = tuple[str, int]

@@ -62,8 +62,6 @@ from tvmagic.script.printer.core import (
 )
 from tvmagic.script.printer.literals import float_text, quoted
 
-__all__ = ["ITER_TYPES", "var_creation"]
-
 # ---------------------------------------------------------------------------- operators
 
 _OPERATORS: dict[type, tuple[str, int]] = {

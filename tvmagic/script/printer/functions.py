@@ -23,8 +23,6 @@ from tvmagic.script.printer.scope import Frame
 from tvmagic.script.printer.statements_in_order import statements
 from tvmagic.script.printer.stmts import alloc_buffer, is_constant
 
-__all__: list[str] = []
-
 
 def _has_variables(node: Any) -> bool:
     found = False

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["float_text", "quoted"]
-
 _ESCAPES = {
     **{chr(c): f"\\{c:03o}" for c in range(32)},
     "\\": "\\\\",

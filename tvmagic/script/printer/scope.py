@@ -8,8 +8,6 @@ from typing import Any
 
 from tvmagic.ir import Block, Buffer, CommReducer, Kind, Node, PrimFunc, Stmt, Var
 
-__all__ = ["CommonAncestors", "Frame"]
-
 
 class Frame:
     """The printed items of one scope, and the names that end with it.

@@ -7,8 +7,6 @@ from typing import Any
 
 from tvmagic.script.printer import script
 
-__all__ = ["set_show_hook", "show", "show_text"]
-
 _hook: Callable[..., Any] | None = None
 
 

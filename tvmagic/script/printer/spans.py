@@ -18,8 +18,6 @@ from tvmagic.script.printer.core import Printer, Text
 from tvmagic.script.printer.scope import Frame
 from tvmagic.script.printer.whole_text import printed
 
-__all__ = ["MarkingPrinter", "Place", "Spans", "read_marks", "script_with_spans"]
-
 _END = "\x03"
 _MARK = re.compile("\x01(\\d+)\x02|\x03")
 

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 from tvmagic.ir import Kind, Stmt
 
-__all__ = ["statements"]
-
 
 def statements(root: Stmt) -> Iterator[Stmt]:
     """All statements in `root`, itself first, in the order of the text; expressions are not entered."""

@@ -38,8 +38,6 @@ from tvmagic.script.printer.core import Opened, Printer, Suite, opens, prints
 from tvmagic.script.printer.literals import float_text, quoted
 from tvmagic.script.printer.scope import Frame
 
-__all__: list[str] = []
-
 _RET = Op.get("tir.ret")
 
 

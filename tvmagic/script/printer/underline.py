@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["decorate"]
-
 _MIN_CUT = 2  # a single line is shown rather than left out
 
 

@@ -7,8 +7,6 @@ from typing import Any
 from tvmagic.ir.json import save_json
 from tvmagic.script.printer.core import Printer, Suite, layout
 
-__all__ = ["printed"]
-
 
 def printed(printer: Printer, node: Any) -> str:
     """The text of `node` as a printer gives it, marks and all."""

@@ -22,8 +22,6 @@ from tvmagic.te.tensor import BaseComputeOp, ComputeOp, Operation, Tensor, const
 if TYPE_CHECKING:
     from tvmagic.te.schedule.schedule import Schedule
 
-__all__ = ["box_condition", "needed_elements", "saves_work"]
-
 Demand = dict[Stage, BoxUnion]
 
 

@@ -15,8 +15,6 @@ from tvmagic.te.schedule.message_passing import BoundProver, pass_up_index
 from tvmagic.te.schedule.relations import IterVarRelation, Split, is_const
 from tvmagic.te.schedule.stage import Stage
 
-__all__ = ["TightLimits"]
-
 
 class TightLimits:
     """The extents of the inner loops of a stage's splits."""

@@ -38,8 +38,6 @@ from tvmagic.te.tensor import BaseComputeOp, Tensor
 if TYPE_CHECKING:
     from tvmagic.te.schedule.schedule import Schedule
 
-__all__ = ["StageWaste", "stage_waste"]
-
 LIMIT = 1 << 20  # elements of a guard's array
 MAX_DEPTH = 31  # loops, each a dimension of NumPy's arrays
 

@@ -13,8 +13,6 @@ from tvmagic.te.schedule.schedule_ops import schedule_ops
 if TYPE_CHECKING:
     from tvmagic.te.schedule.schedule import Schedule
 
-__all__ = ["waste_report"]
-
 
 def waste_report(
     sch: Schedule, stmt: Stmt | None = None, ranges: Mapping[IterVar, Range] | None = None

@@ -9,8 +9,6 @@ from tvmagic.ir import Identified, IterVar, PrimExpr, StringImm
 from tvmagic.te.intrinsic import TensorIntrin
 from tvmagic.te.tensor import Tensor
 
-__all__ = ["ITER_TYPE_NAMES", "AttachType", "IterVarAttr"]
-
 
 class AttachType(enum.IntEnum):
     """Where a stage runs (the numbers are TVM's)."""

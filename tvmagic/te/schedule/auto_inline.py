@@ -11,8 +11,6 @@ from tvmagic.te.tensor import ComputeOp, Operation
 if TYPE_CHECKING:
     from tvmagic.te.schedule.schedule import Schedule
 
-__all__ = ["auto_inline_broadcast", "auto_inline_elem_wise", "auto_inline_injective"]
-
 
 def _all_loads(op: ComputeOp, test: Callable[[tuple[PrimExpr, ...]], bool]) -> bool:
     """Whether `test` holds for the indices of every load in the body of `op`."""

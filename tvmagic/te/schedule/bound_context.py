@@ -17,8 +17,6 @@ from tvmagic.te.tensor import Operation, ScanOp
 if TYPE_CHECKING:
     from tvmagic.te.schedule.schedule import Schedule
 
-__all__ = ["BoundContext"]
-
 
 class BoundContext:
     """What bounds inference knows of the whole schedule.

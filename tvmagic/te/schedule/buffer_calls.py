@@ -10,8 +10,6 @@ from tvmagic.ir import IterVar, expr
 from tvmagic.te.schedule.layout import transform_layout
 from tvmagic.te.schedule.stage_state import StageState
 
-__all__ = ["BufferCalls"]
-
 
 class BufferCalls(StageState):
     """The calls of a stage on the buffer that it writes."""

@@ -26,8 +26,6 @@ from tvmagic.te.tensor import BaseComputeOp, ComputeOp, Operation, ScanOp, Tenso
 if TYPE_CHECKING:
     from tvmagic.te.schedule.schedule import Schedule
 
-__all__ = ["cache_read", "cache_write", "plain_axes"]
-
 
 def plain_axes(shape: Sequence[PrimExpr]) -> list[IterVar]:
     """New axes `ax0`, `ax1`, ... over a shape."""

@@ -33,8 +33,6 @@ from tvmagic.te.schedule.stage import Stage
 from tvmagic.te.schedule.thread_memory import bound_thread, is_serial_reduction
 from tvmagic.te.tensor import ComputeOp, loaded_tensors
 
-__all__ = ["make_cross_thread_reduction"]
-
 _TRUE = IntImm("bool", 1)
 
 

@@ -11,8 +11,6 @@ from tvmagic.te.tensor import Operation, Tensor
 if TYPE_CHECKING:
     from tvmagic.te.schedule.schedule import Schedule
 
-__all__ = ["follow_prefetches", "insert_stage", "join_group", "replace_dataflow", "restart_loops"]
-
 
 def replace_dataflow(sch: Schedule, replaced: Mapping[Tensor, Tensor]) -> None:
     """Let every stage read the new tensors in place of the old ones, and what follows from that.

@@ -13,16 +13,6 @@ if TYPE_CHECKING:
     from tvmagic.te.schedule.schedule import Schedule
     from tvmagic.te.schedule.stage import Stage
 
-__all__ = [
-    "attach_path_of",
-    "create_attach_path",
-    "create_feed_graph",
-    "create_read_graph",
-    "get_sub_graph",
-    "post_dfs_order",
-    "scan_get_body",
-]
-
 ReadGraph = dict[Operation, tuple[Tensor, ...]]
 
 

@@ -48,8 +48,6 @@ from tvmagic.te.tensor import (
 if TYPE_CHECKING:
     from tvmagic.te.schedule.schedule import Schedule
 
-__all__ = ["infer_bound"]
-
 # For each axis of a tensor the sets that its consumers ask for.
 TensorDom = list[list[IntSet]]
 RootSets = dict[Var, IntSet]

@@ -28,8 +28,6 @@ from tvmagic.te.tensor import ComputeOp, ExternOp, Operation, ScanOp, Tensor, Te
 if TYPE_CHECKING:
     from tvmagic.te.schedule.schedule import Schedule
 
-__all__ = ["inject_inline"]
-
 
 def inject_inline(sch: Schedule) -> None:
     """Resolve every stage that is marked to be inlined, in place.

@@ -14,8 +14,6 @@ from tvmagic.te.schedule.relations import Transform
 from tvmagic.te.schedule.stage_state import StageState
 from tvmagic.te.tensor import ComputeOp, ScanOp
 
-__all__ = ["transform_layout"]
-
 
 def transform_layout(stage: StageState, mapping_function: Callable[..., Any]) -> list[IterVar] | None:
     """Store element `(i, j, ...)` of a stage at the indices that `mapping_function` gives.

@@ -11,8 +11,6 @@ from tvmagic.te.reduction import unproved_law
 from tvmagic.te.schedule.relations import Fuse, Singleton, Split
 from tvmagic.te.schedule.stage_state import StageState
 
-__all__ = ["LoopCalls"]
-
 _DIVISIBLE = (IterVar.DataPar, IterVar.CommReduce, IterVar.Ordered)
 _MOVABLE = (IterVar.DataPar, IterVar.CommReduce, IterVar.ThreadIndex)
 

@@ -11,8 +11,6 @@ from tvmagic.te.schedule.attributes import ITER_TYPE_NAMES
 from tvmagic.te.schedule.stage_state import StageState
 from tvmagic.te.tensor import ScanOp, Tensor
 
-__all__ = ["LoopMarks"]
-
 _VECTOR = (
     IterVar.DataPar,
     IterVar.Opaque,

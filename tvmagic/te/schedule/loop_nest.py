@@ -43,8 +43,6 @@ from tvmagic.te.schedule.thread import VIRTUAL
 from tvmagic.te.schedule.thread_memory import has_memory_of_its_own
 from tvmagic.te.tensor import BaseComputeOp, ComputeOp, Operation, Tensor, loaded_tensors
 
-__all__ = ["ComputeLoopNest", "LoopContext", "if_nest", "make_loop_nest", "merge_nest", "substitute_values"]
-
 Nest = list[list[Stmt]]
 Values = dict[IterVar, PrimExpr]
 _NO_OP = Evaluate(0)

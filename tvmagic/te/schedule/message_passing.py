@@ -16,17 +16,6 @@ from tvmagic.ir.ops import greater_equal, less, make_zero
 from tvmagic.te.schedule.relations import DownContext, IterVarRelation, Masks, Transform, is_const
 from tvmagic.te.schedule.stage import Stage
 
-__all__ = [
-    "BoundProver",
-    "make_bound_check",
-    "pass_down_domain",
-    "pass_down_index",
-    "pass_down_mask",
-    "pass_up_domain",
-    "pass_up_index",
-    "pass_up_mask",
-]
-
 
 def pass_down_domain(stage: Stage, ranges: dict[IterVar, Range], analyzer: Analyzer, may_miss: bool = False) -> None:
     """Set the range of every variable of `stage` from those of its root variables.

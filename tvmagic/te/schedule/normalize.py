@@ -12,8 +12,6 @@ from tvmagic.te.schedule.stage import AttachType, Stage
 if TYPE_CHECKING:
     from tvmagic.te.schedule.schedule import Schedule
 
-__all__ = ["legalize_attach", "normalize", "rebase_to_zero"]
-
 
 def normalize(sch: Schedule) -> Schedule:
     """A copy of `sch` with inlined stages resolved, loops from zero, and attach points on loops."""

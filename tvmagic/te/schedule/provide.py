@@ -51,8 +51,6 @@ from tvmagic.te.tensor import (
     loaded_tensors,
 )
 
-__all__ = ["build_provide", "build_realize", "make_reduction"]
-
 _TRUE = IntImm("bool", 1)
 
 

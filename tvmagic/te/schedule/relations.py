@@ -27,8 +27,6 @@ from tvmagic.ir.ops import cast, floordiv, floormod, less, make_zero
 if TYPE_CHECKING:
     from tvmagic.arith.index_map import IndexMap
 
-__all__ = ["Fuse", "IterVarRelation", "Rebase", "Singleton", "Split", "Transform"]
-
 Ranges = Mapping[IterVar, Range]
 UpdateRange = Callable[[IterVar, Range], None]
 Masks = dict[IterVar, int]

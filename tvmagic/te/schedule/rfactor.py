@@ -26,8 +26,6 @@ from tvmagic.te.tensor import ComputeOp, Tensor
 if TYPE_CHECKING:
     from tvmagic.te.schedule.schedule import Schedule
 
-__all__ = ["rfactor"]
-
 _TRUE = IntImm("bool", 1)
 
 

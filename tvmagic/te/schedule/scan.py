@@ -8,8 +8,6 @@ from tvmagic.ir import IntImm, IterVar, ProducerLoad, Var, post_order_visit
 from tvmagic.te.schedule.graph import scan_get_body
 from tvmagic.te.tensor import ComputeOp, Operation, ScanOp, Tensor
 
-__all__ = ["ScanFixPointAnalysis", "scan_fix_point_analysis"]
-
 Dimension = tuple[Tensor, int]
 
 

@@ -14,8 +14,6 @@ from tvmagic.te.schedule.graph import create_read_graph, get_sub_graph, post_dfs
 from tvmagic.te.schedule.stage import AttachType, Stage
 from tvmagic.te.tensor import ComputeOp, Operation, ScanOp, Tensor
 
-__all__ = ["Schedule", "create_schedule"]
-
 
 def create_schedule(ops: Any) -> Schedule:
     """A schedule that computes the operations `ops` and all they need, each stage at the root."""

@@ -46,8 +46,6 @@ from tvmagic.te.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tenso
 if TYPE_CHECKING:
     from tvmagic.te.schedule.schedule import Schedule
 
-__all__ = ["schedule_ops"]
-
 
 @deep
 def schedule_ops(sch: Schedule, dom_map: Mapping[IterVar, Range], debug_keep_trivial_loop: bool = False) -> Stmt:

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from tvmagic.te.schedule.schedule import Schedule
     from tvmagic.te.schedule.stage import Stage
 
-__all__ = ["StageState"]
-
 
 _PARTS = ("result", "init", "read", "memory")  # the statements of a stage that are followed
 

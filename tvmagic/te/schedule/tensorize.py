@@ -43,8 +43,6 @@ from tvmagic.te.schedule.relations import is_const
 from tvmagic.te.schedule.stage import Stage
 from tvmagic.te.tensor import BaseComputeOp, ComputeOp, Tensor, TensorComputeOp
 
-__all__ = ["make_tensor_compute", "make_tensorize"]
-
 _NO_OP = Evaluate(0)
 Regions = dict[Tensor, list[Range]]
 

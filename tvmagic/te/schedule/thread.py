@@ -7,8 +7,6 @@ from typing import NamedTuple
 from tvmagic.errors import TVMagicError
 from tvmagic.ir.memory_scope import MemoryScope, StorageRank
 
-__all__ = ["VIRTUAL", "StorageRank", "ThreadScope", "default_storage_rank", "storage_rank"]
-
 VIRTUAL = ("vthread", "cthread")  # the tags of loops that InjectVirtualThread takes apart
 
 

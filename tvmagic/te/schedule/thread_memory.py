@@ -8,14 +8,6 @@ from tvmagic.ir import IterVar
 from tvmagic.te.schedule.stage import Stage
 from tvmagic.te.schedule.thread import StorageRank, ThreadScope
 
-__all__ = [
-    "bound_thread",
-    "computed_by_each_thread",
-    "has_memory_of_its_own",
-    "is_serial_reduction",
-    "threads_around_reduction",
-]
-
 
 def bound_thread(stage: Stage, iv: IterVar) -> IterVar | None:
     """The thread axis that a loop of a reduction is bound to."""

@@ -10,8 +10,6 @@ from tvmagic.ir import AttrStmt, Block, CallEffect, For, IntImm, Not, PrimExpr, 
 from tvmagic.ir.effects import side_effect
 from tvmagic.ir.query import launches_thread
 
-__all__ = ["Facts"]
-
 
 class Facts:
     """Tells `analyzer` what is known at a place: what a variable lies in or is equal to, and which conditions hold.

@@ -55,8 +55,6 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.query import callee, launches_thread, variables_in
 
-__all__ = ["INDEX_ARGUMENTS", "LIMIT", "IndexOverflow", "Suspect", "find_index_overflow", "offset_in_memory"]
-
 # Code generation pads extents to whole vectors and chunks, so indices keep away from the end of int32.
 LIMIT = (1 << 31) - 1 - (1 << 16)
 # Indices of fewer iterations and elements leave int32 only if the program means to wrap around.

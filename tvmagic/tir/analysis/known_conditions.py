@@ -28,8 +28,6 @@ from tvmagic.ir import (
 from tvmagic.ir.query import has_node, is_call, strip_likely
 from tvmagic.tir.analysis.facts import Facts
 
-__all__ = ["KnownConditions"]
-
 
 class KnownConditions(Facts, Mutator):
     """Vectorized loops of a function with simplified conditions.

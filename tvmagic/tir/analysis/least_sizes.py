@@ -40,8 +40,6 @@ from tvmagic.ir.equal import structural_equal
 from tvmagic.ir.query import is_call, launches_thread, operands, strip_likely, variables_in
 from tvmagic.tir.transform.use_def import loads_memory
 
-__all__ = ["least_sizes", "with_conditions", "with_least_sizes"]
-
 
 def least_sizes(func: PrimFunc) -> list[tuple[PrimExpr, str]]:
     """What must hold of the sizes of a function's arguments, each with what goes wrong otherwise.

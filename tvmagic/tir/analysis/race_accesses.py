@@ -47,8 +47,6 @@ from tvmagic.ir import (
 from tvmagic.ir.effects import side_effect
 from tvmagic.ir.query import is_call, launches_thread, strip_likely
 
-__all__ = ["Access", "Domain", "Place", "Program", "Step", "collect"]
-
 _READ, _WRITE = 1, 2  # bits of an access pointer's mask
 _MEMORY_ONLY = frozenset({"tir.prefetch"})  # calls that get an address and read at most
 

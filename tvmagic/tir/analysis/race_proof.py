@@ -39,8 +39,6 @@ from tvmagic.ir import (
 from tvmagic.ir.query import operands
 from tvmagic.tir.analysis.race_accesses import Access, Domain
 
-__all__ = ["Forms", "never_meet"]
-
 INF = math.inf
 # A part of a variable: (variable, low, high) is `variable // low % (high // low)`, without the remainder if high is 0.
 _Atom = tuple[Any, ...]

@@ -21,8 +21,6 @@ from tvmagic.ir.conditional import choice
 from tvmagic.ir.query import variables_in
 from tvmagic.tir.analysis.race_accesses import Access, Domain
 
-__all__ = ["MOST_ROWS", "Conflict", "Found", "Search", "variables"]
-
 MOST_ROWS = 1 << 19  # rows of all accesses of one buffer together
 Array = Any
 

@@ -38,8 +38,6 @@ from tvmagic.tir.analysis.race_proof import Forms, never_meet
 from tvmagic.tir.analysis.race_search import Conflict, Search, variables
 from tvmagic.tir.transform.loops.vectorize_loop import lane_by_lane
 
-__all__ = ["Race", "find_carried", "find_races"]
-
 _MOST_FORMS = 48  # different accesses of a buffer that are proved pair by pair
 _SAMPLE = (33, 7)  # sizes to try if they are symbolic
 

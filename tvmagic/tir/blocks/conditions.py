@@ -20,17 +20,6 @@ from tvmagic.tir.blocks.sref import StmtSRef
 if TYPE_CHECKING:
     from tvmagic.tir.schedule.state import ScheduleState
 
-__all__ = [
-    "all_of",
-    "both",
-    "condition_of_some",
-    "conditions_on_variables",
-    "conjuncts",
-    "interval_of",
-    "partial_condition",
-    "runs_everywhere",
-]
-
 
 def conjuncts(predicate: PrimExpr) -> list[PrimExpr]:
     """The conditions that a predicate joins by `and`, in order."""

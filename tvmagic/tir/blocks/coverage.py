@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from tvmagic.arith.iter_map import IterSumExpr
     from tvmagic.tir.schedule.state import ScheduleState
 
-__all__ = ["region_covered"]
-
 
 def bind_regions(state: ScheduleState, sref: StmtSRef, side: str) -> list[BufferRegion]:
     """What a block reads or writes, in terms of its loops' variables."""

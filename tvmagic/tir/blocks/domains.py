@@ -8,8 +8,6 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import IterVar, Range, Var
 from tvmagic.tir.blocks.sref import StmtSRef
 
-__all__ = ["analyzer_at", "domains_at", "domains_between", "iter_domains", "loop_domains", "relaxed_by_thread"]
-
 
 def loop_domains(loops: Iterable[StmtSRef]) -> dict[Var, Range]:
     """The range of each loop's variable; `Analyzer(loop_domains(loops))` knows them."""

@@ -8,8 +8,6 @@ from tvmagic.errors import ScheduleError as _Base
 from tvmagic.ir import Block, For, IRModule
 from tvmagic.tir.blocks.sref import StmtSRef
 
-__all__ = ["BufferPlaceError", "FunctionChoiceError", "ScheduleError"]
-
 
 class ScheduleError(_Base):
     """A schedule call that is not legal here.

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from tvmagic.arith.iter_map import IterSumExpr
     from tvmagic.tir.schedule.state import ScheduleState
 
-__all__ = ["CachedFlags", "FlagCache", "is_affine_binding", "loop_domains"]
-
 _LIMIT = 20_000
 
 

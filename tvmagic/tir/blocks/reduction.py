@@ -37,14 +37,6 @@ from tvmagic.ir.conditional import choice
 from tvmagic.ir.deep_equal import expr_deep_equal
 from tvmagic.ir.ops import make_const
 
-__all__ = [
-    "BlockReduction",
-    "block_reduction",
-    "find_reduction",
-    "reduction_vars_stay_inside",
-    "stores_of_reduction",
-]
-
 _COMBINING = (Add, Mul, Min, Max)
 # What a sum and a product start with; a minimum or maximum may start with any value, which each thread takes in again.
 _NEUTRAL: Mapping[type, int] = {Add: 0, Mul: 1}

@@ -25,18 +25,6 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.query import is_call, is_one, nodes_of
 
-__all__ = [
-    "detected_regions",
-    "effective_regions",
-    "points_of_boxes",
-    "replace_buffer_in_regions",
-    "used_buffers",
-    "used_by_pointer",
-    "whole_region",
-    "with_detected_regions",
-    "with_regions_of",
-]
-
 _known: WeakKeyDictionary[Block, tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]] = WeakKeyDictionary()
 
 

@@ -26,8 +26,6 @@ from tvmagic.ir.ops import logical_not
 from tvmagic.ir.query import is_call
 from tvmagic.tir.analysis.facts import Facts
 
-__all__ = ["AccessContext", "AccessSimplifier"]
-
 
 class AccessContext(Facts, Mutator):
     """A mutator that knows the variables and conditions around the place where it is."""

@@ -29,16 +29,6 @@ from tvmagic.tir.schedule.primitives.tensorize import description_block
 from tvmagic.tir.schedule.requirements import is_output, scope_root
 from tvmagic.tir.schedule.schedule import Schedule
 
-__all__ = [
-    "AutoTensorizeMappingInfo",
-    "TensorizeInfo",
-    "get_auto_tensorize_mapping_info",
-    "get_tensorize_loop_mapping",
-    "has_block",
-    "is_output_block",
-    "suggest_index_map",
-]
-
 
 def is_output_block(sch: Schedule, block: Any) -> bool:
     """Whether a block writes a buffer that its scope does not allocate."""

@@ -30,19 +30,6 @@ from tvmagic.tir.schedule.requirements import access_owner, region_at
 from tvmagic.tir.schedule.rewrite import BlockReuse
 from tvmagic.tir.schedule.state import ScheduleState
 
-__all__ = [
-    "BufferReplacer",
-    "buffer_of",
-    "check_storage_scope",
-    "copy_in",
-    "defining_block",
-    "locate_buffer",
-    "matched_in",
-    "new_buffer",
-    "prepare_index",
-    "replace_in_block",
-]
-
 
 def check_storage_scope(storage_scope: str) -> None:
     """The name of a memory must be one that a program can have."""

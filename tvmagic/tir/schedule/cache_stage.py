@@ -39,8 +39,6 @@ from tvmagic.tir.schedule.buffers import matched_in
 from tvmagic.tir.schedule.rewrite import BlockReuse
 from tvmagic.tir.schedule.state import ScheduleState
 
-__all__ = ["CacheRewriter", "CacheStage", "find_place", "only_writer", "put_stage"]
-
 
 @dataclass
 class CacheStage:

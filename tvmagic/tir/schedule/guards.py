@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, TypeGuard
 
-__all__ = ["is_list", "is_mapping", "is_row", "is_tuple"]
-
 
 def is_list(value: object) -> TypeGuard[list[Any]]:
     """Whether it is a list, of whatever."""

@@ -33,26 +33,6 @@ from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.guards import is_list, is_mapping, is_row, is_tuple
 from tvmagic.tir.schedule.parameters import with_parameters
 
-__all__ = [
-    "BlockOrLoop",
-    "BlockRV",
-    "BlockRef",
-    "Blocks",
-    "BlocksIn",
-    "ExprRV",
-    "Instruction",
-    "InstructionKind",
-    "Lengths",
-    "Loop",
-    "LoopOrBlocks",
-    "LoopRV",
-    "Loops",
-    "Size",
-    "Sizes",
-    "Value",
-    "primitive",
-]
-
 # What the arguments of primitives are when they reach the primitive, each with the name of its role.
 Loop = Annotated[StmtSRef, "Loop"]
 BlockRef = Annotated[StmtSRef, "BlockRef"]

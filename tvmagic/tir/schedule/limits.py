@@ -38,8 +38,6 @@ from tvmagic.tir.blocks.regions import used_by_pointer, whole_region
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
-__all__ = ["check_inside", "check_writes_all", "clipped", "read_anywhere"]
-
 
 def read_anywhere(state: ScheduleState, region: BufferRegion, block: StmtSRef) -> BufferRegion:
     """A region of a block in terms of the loops around it, of which each bound can be computed anywhere inside these loops.

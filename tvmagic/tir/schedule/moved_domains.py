@@ -27,8 +27,6 @@ from tvmagic.tir.blocks.sref import StmtSRef
 if TYPE_CHECKING:
     from tvmagic.arith.iter_map import IterSumExpr
 
-__all__ = ["Domain", "Regions", "provided_regions", "variable_domains"]
-
 Regions = dict[Buffer, list[list[IntSet]]]
 
 

@@ -26,8 +26,6 @@ from tvmagic.ir import (
 from tvmagic.ir.deep_recursion import deep
 from tvmagic.ir.node import Node, parents_of_origins
 
-__all__ = ["record_new_origins"]
-
 _Nest = tuple[Stmt, ...]
 
 

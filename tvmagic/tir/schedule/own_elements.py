@@ -24,8 +24,6 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.query import is_one
 
-__all__ = ["reads_before_it_writes"]
-
 
 @dataclass(eq=False)
 class _Access:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["DESCRIPTIONS", "with_parameters"]
-
 _BUFFER = "its place among the buffers that the block {}, or the buffer itself, or its name"
 
 # By the name of a parameter, or `primitive.parameter` if it is another thing in that primitive.

@@ -16,8 +16,6 @@ from collections.abc import Sequence
 from tvmagic.errors import TVMagicError, WrongTypeError, a_thing
 from tvmagic.ir.numpy_types import as_integer
 
-__all__ = ["LinearCongruentialEngine"]
-
 _MULTIPLIER = 48271
 _MODULUS = 2147483647
 

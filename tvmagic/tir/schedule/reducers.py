@@ -26,8 +26,6 @@ from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.reduction import BlockReduction, find_reduction, stores_of_reduction
 from tvmagic.tir.blocks.sref import StmtSRef
 
-__all__ = ["combine", "match_reduction"]
-
 
 def match_reduction(block: StmtSRef) -> BlockReduction:
     """What a reduction block combines, and how; an error if that is not known."""

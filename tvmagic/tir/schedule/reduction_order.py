@@ -12,8 +12,6 @@ from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
-__all__ = ["check_reduces_in_order"]
-
 
 def check_reduces_in_order(state: ScheduleState, block: StmtSRef) -> None:
     """The loops must bring each element of a reduction to all of its terms once, the first one first.

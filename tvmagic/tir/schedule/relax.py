@@ -9,8 +9,6 @@ from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.limits import read_anywhere
 from tvmagic.tir.schedule.state import ScheduleState
 
-__all__ = ["relax_region"]
-
 
 def relax_region(
     state: ScheduleState, region: BufferRegion, block: StmtSRef, low: StmtSRef | None, high: StmtSRef | None

@@ -33,24 +33,6 @@ from tvmagic.tir.blocks.scope import BlockScope, DepKind
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
-__all__ = [
-    "buffer_at",
-    "check_affine",
-    "check_complete",
-    "check_complete_or_reduction",
-    "check_loops_unused",
-    "check_runs_everywhere",
-    "check_no_matches",
-    "check_no_pointer",
-    "check_not_output",
-    "check_reduction",
-    "check_subtree_compact_dataflow",
-    "is_complete",
-    "is_output",
-    "matched_parts",
-    "scope_root",
-]
-
 
 def scope_root(state: ScheduleState, sref: StmtSRef, *, stage_pipeline: bool = False) -> StmtSRef:
     """The scope that holds `sref`; if asked for, it must be a stage pipeline."""

@@ -15,8 +15,6 @@ from tvmagic.tir.blocks.conditions import both
 from tvmagic.tir.blocks.domains import loop_domains
 from tvmagic.tir.blocks.sref import StmtSRef
 
-__all__ = ["BlockReuse", "append_predicate", "remove_child", "simplify_bindings", "substitute_loops"]
-
 # Nodes when written out; splits that do not divide double a condition, if their loops are fused and split again.
 _LARGEST_CONDITION = 1 << 12
 

@@ -46,8 +46,6 @@ from tvmagic.tir.schedule.random import LinearCongruentialEngine
 from tvmagic.tir.schedule.state import ScheduleState
 from tvmagic.tir.schedule.trace import Trace
 
-__all__ = ["Schedule"]
-
 _EXPECTED: dict[str, tuple[type, ...]] = {
     "BlockRef": (BlockRV,),
     "BlocksIn": (BlockRV,),

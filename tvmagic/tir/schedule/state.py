@@ -35,8 +35,6 @@ from tvmagic.tir.blocks.flags import CachedFlags, FlagCache
 from tvmagic.tir.blocks.scope import BlockScope
 from tvmagic.tir.blocks.sref import StmtSRef
 
-__all__ = ["ScheduleDebugMask", "ScheduleState"]
-
 
 class _TriedOut(Exception):
     """Ends the trial of a change, which is then taken back."""

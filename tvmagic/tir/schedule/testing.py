@@ -10,8 +10,6 @@ from tvmagic.ir import IRModule, PrimFunc, assert_structural_equal
 from tvmagic.tir.schedule.schedule import Schedule
 from tvmagic.tir.schedule.trace import Trace
 
-__all__ = ["assert_structural_equal_ignore_global_symbol", "verify_trace_roundtrip"]
-
 
 def assert_structural_equal_ignore_global_symbol(func1: PrimFunc, func2: PrimFunc, *args: Any, **kwargs: Any) -> None:
     """Raise unless two functions are equal but for their global symbols."""

@@ -20,8 +20,6 @@ from tvmagic.tir.schedule.instruction import (
     is_random_variable,
 )
 
-__all__ = ["Trace"]
-
 
 class Trace(Identified):
     """Instructions (`insts`), and the `decisions` of those that sample."""

@@ -9,8 +9,6 @@ from tvmagic.tir.schedule.analysis import get_tensorize_loop_mapping
 from tvmagic.tir.schedule.instruction import BlockRV, LoopRV
 from tvmagic.tir.schedule.schedule import Schedule
 
-__all__ = ["tile_with_tensor_intrin"]
-
 
 def tile_with_tensor_intrin(
     sch: Schedule, block: BlockRV | str, intrin_name: str, allow_padding: bool = False

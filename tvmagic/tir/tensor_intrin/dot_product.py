@@ -27,17 +27,6 @@ from tvmagic.ir import (
     loop_nest,
 )
 
-__all__ = [
-    "DP4A_S8S8S32_INTRIN",
-    "DP4A_S8U8S32_INTRIN",
-    "DP4A_U8S8S32_INTRIN",
-    "DP4A_U8U8U32_INTRIN",
-    "description",
-    "implementation",
-    "llvm_intrinsic",
-    "reinterpreted",
-]
-
 DP4A_S8S8S32_INTRIN = "dp4a_s8s8s32"
 DP4A_S8U8S32_INTRIN = "dp4a_s8u8s32"
 DP4A_U8S8S32_INTRIN = "dp4a_u8s8s32"

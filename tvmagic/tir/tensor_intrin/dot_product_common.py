@@ -11,15 +11,6 @@ from tvmagic.tir.tensor_intrin.dot_product import (
     DP4A_U8U8U32_INTRIN,
 )
 
-__all__ = [
-    "DP4A_S8S8S32_INTRIN",
-    "DP4A_S8U8S32_INTRIN",
-    "DP4A_U8S8S32_INTRIN",
-    "DP4A_U8U8U32_INTRIN",
-    "INTRINSICS",
-    "get_dp4a_intrin",
-]
-
 
 def get_dp4a_intrin(dtype_a: str, dtype_b: str, dtype_c: str) -> tuple[PrimFunc, PrimFunc]:
     """The product of two groups of four bytes of these types in shared memory, added to a word of a thread's own."""

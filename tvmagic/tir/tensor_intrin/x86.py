@@ -6,15 +6,6 @@ from __future__ import annotations
 from tvmagic.ir import Broadcast, IntImm, PrimExpr
 from tvmagic.tir.tensor_intrin.dot_product import description, implementation, llvm_intrinsic, reinterpreted, repeated
 
-__all__ = [
-    "AVX512_DOT_16x4_INTRIN",
-    "INTRINSICS",
-    "VNNI_DOT_16x4_INTRIN",
-    "dot_product_16x4_u8i8i32_avx512",
-    "dot_product_16x4_u8i8i32_desc",
-    "dot_product_16x4_u8i8i32_vnni",
-]
-
 VNNI_DOT_16x4_INTRIN = "dot_16x4_vnni"
 AVX512_DOT_16x4_INTRIN = "dot_16x4_avx512"
 

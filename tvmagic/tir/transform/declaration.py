@@ -10,8 +10,6 @@ from typing import Any
 from tvmagic.ir import PrimFunc
 from tvmagic.passes import Pass, PassContext, prim_func_pass
 
-__all__ = ["PASSES", "declared", "tir_pass"]
-
 # What makes each pass, by the name that users call (`VectorizeLoop`).
 PASSES: dict[str, Callable[..., Pass]] = {}
 

@@ -58,8 +58,6 @@ from tvmagic.ir import (
 from tvmagic.ir.functor import Visitor, handles
 from tvmagic.ir.operators import COMPARISON_SIGNS
 
-__all__ = ["ExpressionWriter"]
-
 _ARITHMETIC = {Add: ("+", "|", "add"), Sub: ("-", "^", "sub"), Mul: ("*", "&", "mul")}
 _DIVISION = {Div: "truncdiv", Mod: "truncmod", FloorDiv: "floordiv", FloorMod: "floormod"}
 FLOAT32, FLOAT64 = DataType("float32"), DataType("float64")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from tvmagic.codegen.gpu.opencl.types import register_type, unsigned
 from tvmagic.ir import DataType
 
-__all__ = ["helper_text"]
-
 _INTEGER = {
     "truncdiv": "return b == 0 ? 0 : {minus}a / b;",
     "truncmod": "return b == 0 {or_minus} ? 0 : a % b;",

@@ -18,8 +18,6 @@ from tvmagic.ir.deep_recursion import deep
 from tvmagic.runtime.module import Module
 from tvmagic.target import Target
 
-__all__ = ["DeviceFunction", "DeviceKernel", "DeviceModule", "opencl_text"]
-
 
 @dataclass(frozen=True)
 class DeviceKernel:

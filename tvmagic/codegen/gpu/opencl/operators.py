@@ -10,8 +10,6 @@ from tvmagic.codegen.text.rules import fixed_point_shifts, large_uint, rules_of
 from tvmagic.errors import BuildError
 from tvmagic.ir import Call, DataType
 
-__all__ = ["RULES"]
-
 Rule = Callable[[Any, Call], Lanes]
 RULES: dict[str, Rule] = {}
 INT64 = DataType("int64")

@@ -41,8 +41,6 @@ from tvmagic.ir.prim_expr import scope_of
 from tvmagic.ir.query import is_call
 from tvmagic.tir.transform.use_def import used_vars
 
-__all__ = ["MARK", "KernelWriter", "pointee"]
-
 # Between a line of the text and the number of its line in the program.
 MARK = "\0"
 _SHARED_BYTES = 48 * 1024  # that a block has on every GPU

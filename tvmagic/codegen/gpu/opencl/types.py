@@ -9,8 +9,6 @@ from tvmagic.errors import BuildError
 from tvmagic.ir import DataType
 from tvmagic.ir.semantics import plain, round_float, wrap_int
 
-__all__ = ["Lanes", "Plain", "constant", "memory_type", "register_type", "unsigned"]
-
 Lanes = list[str]  # the text of each lane of a value
 _INTEGERS = {8: "char", 16: "short", 32: "int", 64: "long"}
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from tvmagic.ir import PrimFunc
 from tvmagic.script import tir as T
 
-__all__ = ["INTRINSICS", "fragment_number", "get_wmma_fill_intrin", "get_wmma_load_intrin", "get_wmma_store_intrin"]
-
 N = 16  # rows and columns of a fragment, and the length of the sums
 _SHORT = {"float16": "f16", "float32": "f32", "int8": "s8", "int32": "s32"}
 

@@ -11,8 +11,6 @@ from tvmagic.script.ir_builder.base import current_builder
 from tvmagic.script.ir_builder.tir import frame as frames
 from tvmagic.script.ir_builder.tir.values import as_value
 
-__all__ = ["as_condition", "as_mapping", "the_block", "the_function"]
-
 BOOL = DataType("bool")
 
 

@@ -10,8 +10,6 @@ from tvmagic.ir.node import Kind, Node
 from tvmagic.ir.ops import const, make_const, subtract
 from tvmagic.ir.query import linear_terms
 
-__all__ = ["constant_difference", "difference"]
-
 _VALUES = (Kind.VALUE, Kind.OBJECT)
 
 

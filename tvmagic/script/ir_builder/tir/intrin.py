@@ -10,8 +10,6 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import Buffer, BufferRegion, Call, Op, PrimExpr, StringImm, expr, ops
 from tvmagic.script.ir_builder.tir.values import as_value, dtype_from, dtype_function
 
-__all__ = ["NODES", "OPERATORS", "further_name"]
-
 
 def _wrap(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     """`function` taking regions of buffers as vector loads, and ignoring a `dtype`."""

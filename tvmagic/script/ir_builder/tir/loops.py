@@ -13,8 +13,6 @@ from tvmagic.script.ir_builder.tir.common import as_mapping, the_block
 from tvmagic.script.ir_builder.tir.extent import difference
 from tvmagic.script.ir_builder.tir.values import as_tuple, as_value, dtype_from, make_shape
 
-__all__ = ["axis", "grid", "parallel", "serial", "thread_binding", "unroll", "vectorized"]
-
 
 def as_domain(dom: Any) -> Range:
     if isinstance(dom, Range):

@@ -40,8 +40,6 @@ from tvmagic.tir.schedule.requirements import check_affine, check_not_in_place, 
 from tvmagic.tir.schedule.rewrite import BlockReuse
 from tvmagic.tir.schedule.state import ScheduleState
 
-__all__ = ["read_at", "write_at"]
-
 
 def _check_below(state: ScheduleState, loop: StmtSRef, block: StmtSRef) -> None:
     if loop not in state.loops_of(block):

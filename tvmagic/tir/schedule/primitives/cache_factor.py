@@ -43,8 +43,6 @@ from tvmagic.tir.schedule.requirements import scope_root
 from tvmagic.tir.schedule.rewrite import BlockReuse
 from tvmagic.tir.schedule.state import ScheduleState
 
-__all__ = ["cache_factor", "factors_of"]
-
 TRUE = IntImm("bool", 1)
 
 

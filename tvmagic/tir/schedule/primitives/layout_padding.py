@@ -47,8 +47,6 @@ from tvmagic.tir.schedule.access_context import AccessSimplifier
 from tvmagic.tir.schedule.buffers import BufferReplacer
 from tvmagic.tir.schedule.rewrite import BlockReuse
 
-__all__ = ["Padding", "write_padding"]
-
 
 @dataclass(frozen=True)
 class Padding:

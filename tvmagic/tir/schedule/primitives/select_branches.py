@@ -30,8 +30,6 @@ from tvmagic.tir.schedule.instruction import BlockRef, primitive
 from tvmagic.tir.schedule.rewrite import BlockReuse
 from tvmagic.tir.schedule.state import ScheduleState
 
-__all__ = ["select_branches"]
-
 _BRANCH = "tir.if_then_else"
 
 

@@ -33,8 +33,6 @@ from tvmagic.tir.schedule.primitives.blockize import blockize_loop
 from tvmagic.tir.schedule.rewrite import BlockReuse
 from tvmagic.tir.schedule.state import ScheduleState
 
-__all__ = ["DescriptionMatcher", "description_block", "tensorize"]
-
 
 class Mismatch(Exception):
     """A place where a program does not do what the description does."""

@@ -11,8 +11,6 @@ from tvmagic.ir.index_dtype import with_index_dtype
 from tvmagic.passes import note
 from tvmagic.tir.transform.declaration import tir_pass
 
-__all__ = ["has_large_buffers"]
-
 
 class _LargeBuffers(StmtVisitor):
     """Buffers whose constant dimensions have a product that the type of their indices does not hold."""

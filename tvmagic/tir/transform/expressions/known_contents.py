@@ -9,8 +9,6 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import BufferStore, PrimExpr, Stmt
 from tvmagic.ir.hooks import provided_if
 
-__all__ = ["BufferContents", "buffer_contents"]
-
 
 class BufferContents(Protocol):
     """Answers about one statement, whose buffers get known values from stores and from `T.assume`."""

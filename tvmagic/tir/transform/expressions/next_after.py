@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from tvmagic.ir import EQ, NE, Call, DataType, PrimExpr, Select, ops
 
-__all__ = ["next_small"]
-
 
 def next_small(node: Call, x: PrimExpr, y: PrimExpr) -> PrimExpr:
     """`node`, a `nextafter` of floats of 16 or 8 bits, in operations of integers.

@@ -49,8 +49,6 @@ from tvmagic.tir.analysis.index_overflow import INDEX_ARGUMENTS, LIMIT, Suspect,
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.expressions.retyper import Retyper
 
-__all__ = ["FIT_INT32", "depends_on_sizes", "refuse_wide_indices", "widened", "without_index_condition"]
-
 FIT_INT32 = "fit_int32"
 _INT64 = DataType("int64")
 _SAME_IN_INT64 = {"tir.likely", "tir.bitwise_and", "tir.bitwise_or", "tir.bitwise_xor"}

@@ -22,16 +22,6 @@ from tvmagic.ir import (
 from tvmagic.ir.operators import lanes_of
 from tvmagic.ir.ops import add, multiply
 
-__all__ = [
-    "LaneStorage",
-    "broadcast_to",
-    "lane_of",
-    "longest",
-    "refuse_scalable_elements",
-    "refuse_vectors_of_vectors",
-    "same_lanes",
-]
-
 
 def broadcast_to(value: PrimExpr, code: int) -> PrimExpr:
     """`value` with the lanes of the lane code `code`; it is a scalar, a vector of that length, or a short broadcast."""

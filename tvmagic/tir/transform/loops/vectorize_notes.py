@@ -7,8 +7,6 @@ from typing import Any
 from tvmagic.ir import BufferStore, For, IntImm, PrimExpr, Ramp
 from tvmagic.passes import note
 
-__all__ = ["Explanation"]
-
 
 class Explanation:
     """The notes of one loop while its body is rewritten; `tell` gives them to the record, each once.

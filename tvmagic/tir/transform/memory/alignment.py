@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from tvmagic.ir import IntImm, PrimExpr
 from tvmagic.ir.ops import floormod
 
-__all__ = ["aligned_strides"]
-
 
 def aligned_strides(
     shape: Sequence[PrimExpr],

@@ -16,8 +16,6 @@ from tvmagic.ir.query import is_call
 from tvmagic.passes import PassContext
 from tvmagic.tir.transform.with_analyzer import is_true
 
-__all__ = ["OPTION", "checked_indices", "checks_wanted"]
-
 OPTION = "tir.check_bounds"
 
 

@@ -35,8 +35,6 @@ from tvmagic.ir.ops import cast
 from tvmagic.ir.query import is_call
 from tvmagic.tir.transform.threads.lift_thread_binding import thread_rank
 
-__all__ = ["Allreduce", "AllreduceFinder", "Form", "Group", "Warps", "barrier", "is_allreduce"]
-
 
 class _Axis(NamedTuple):
     """A thread axis: x, y, z as 0, 1, 2, its variable, and how many threads it has."""

@@ -43,8 +43,6 @@ from tvmagic.passes import note
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.use_def import used_vars
 
-__all__ = ["KernelThreads", "KernelMemory", "is_launch"]
-
 
 def is_launch(node: Any) -> bool:
     """Whether a statement launches threads or blocks."""

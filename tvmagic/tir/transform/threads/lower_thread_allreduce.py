@@ -37,8 +37,6 @@ from tvmagic.tir.transform.threads.allreduce_plan import Allreduce, AllreduceFin
 from tvmagic.tir.transform.threads.warp_allreduce import warp_allreduce
 from tvmagic.tir.transform.with_analyzer import is_true
 
-__all__ = ["LowerThreadAllreduce"]
-
 
 class _Rewriter(Mutator):
     def __init__(self, found: AllreduceFinder) -> None:

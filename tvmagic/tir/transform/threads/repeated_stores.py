@@ -31,8 +31,6 @@ from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.threads.kernel_threads import is_launch
 from tvmagic.tir.transform.use_def import used_vars
 
-__all__ = ["GuardRepeatedStores"]
-
 
 @tir_pass("tir.GuardRepeatedStores")
 class GuardRepeatedStores(Mutator):

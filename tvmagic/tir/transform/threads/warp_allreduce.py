@@ -24,8 +24,6 @@ from tvmagic.ir import (
 from tvmagic.ir.ops import equal, floordiv, floormod, less
 from tvmagic.tir.transform.threads.allreduce_plan import Allreduce, Form, barrier
 
-__all__ = ["warp_allreduce"]
-
 
 def warp_allreduce(plan: Allreduce, values: Sequence[PrimExpr], results: Sequence[Buffer], width: int) -> Stmt:
     """The steps in which warps of `width` threads reduce `values` into `results`."""
