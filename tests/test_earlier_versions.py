@@ -17,7 +17,6 @@ import tvmagic
 from tvmagic import ir, runtime, te, tir
 from tvmagic.codegen.llvm.cache import clear_cache
 from tvmagic.files import read_table
-from tvmagic.ir import structural_equal
 from tvmagic.operators import Operator, operator
 from tvmagic.script import from_source
 from tvmagic.tune import Database, load
@@ -64,7 +63,7 @@ def test_schedule_trace_replays_to_the_same_program() -> None:
     mod, saved = ir.load_json(unpacked("module.json").decode()), json.loads((OLD / "trace.json").read_text())
     sch = tir.Schedule(mod)
     tir.schedule.Trace.apply_json_to_schedule(saved["trace"], sch)
-    assert structural_equal(sch.mod, from_source(saved["program"]))
+    assert ir.structural_equal(sch.mod, from_source(saved["program"]))
     assert sch.trace.as_json() == saved["trace"]
 
 
@@ -72,7 +71,7 @@ def test_te_schedule_lowers_to_the_same_program() -> None:
     saved = json.loads(unpacked("te.json"))
     s, *tensors = ir.load_json(json.dumps(saved["schedule and tensors"]))
     assert isinstance(s, te.Schedule) and [t.op.name for t in tensors] == ["X", "Y"]
-    assert structural_equal(main_of(tvmagic.lower(s, tensors)), main_of(from_source(saved["program"])))
+    assert ir.structural_equal(main_of(tvmagic.lower(s, tensors)), main_of(from_source(saved["program"])))
 
 
 @on_its_machine

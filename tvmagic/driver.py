@@ -13,18 +13,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.errors import LiteralRangeError, ScheduleError, TVMagicError
-from tvmagic.ir import (
-    Buffer,
-    For,
-    ForKind,
-    IRModule,
-    IterVar,
-    Op,
-    PrimFunc,
-    Var,
-    data_pointer,
-)
 from tvmagic.ir.prim_expr import MAPPINGS, SEQUENCES
 from tvmagic.ir.program_form import is_cinn_form
 from tvmagic.ir.query import has_node, launches_thread, variables_in
@@ -41,8 +31,8 @@ CACHE_LINE = 64
 
 
 def get_binds(
-    args: Sequence[Any], compact: bool = False, binds: Mapping[Any, Buffer] | None = None
-) -> tuple[dict[Any, Buffer], list[Any]]:
+    args: Sequence[Any], compact: bool = False, binds: Mapping[Any, ir.Buffer] | None = None
+) -> tuple[dict[Any, ir.Buffer], list[Any]]:
     """The buffer of each tensor among `args`, and the arguments with buffers for tensors.
 
     With `compact` the buffers are dense; else those with variable sizes have strides of their own.
@@ -56,9 +46,9 @@ def get_binds(
             if arg not in buffers:
                 buffers[arg] = _argument_buffer(arg, compact)
             arguments.append(buffers[arg])
-        elif isinstance(arg, (Buffer, Var)):
+        elif isinstance(arg, (ir.Buffer, ir.Var)):
             arguments.append(arg)
-        elif isinstance(arg, IterVar):
+        elif isinstance(arg, ir.IterVar):
             arguments.append(arg.var)
         else:
             raise TVMagicError(
@@ -68,18 +58,18 @@ def get_binds(
     return buffers, arguments
 
 
-def _argument_buffer(tensor: Any, compact: bool) -> Buffer:
+def _argument_buffer(tensor: Any, compact: bool) -> ir.Buffer:
     """The buffer of an argument; if some size is a variable and accesses allow it, of any strides."""
-    data = data_pointer(tensor.op.name, tensor.dtype, "")
-    free = not compact and any(isinstance(size, Var) for size in tensor.shape)
-    strides = [Var("stride", size.dtype) for size in tensor.shape] if free else None
+    data = ir.data_pointer(tensor.op.name, tensor.dtype, "")
+    free = not compact and any(isinstance(size, ir.Var) for size in tensor.shape)
+    strides = [ir.Var("stride", size.dtype) for size in tensor.shape] if free else None
     kind = "auto" if free else ""
-    return Buffer(data, tensor.dtype, tensor.shape, strides, None, tensor.op.name, buffer_type=kind)
+    return ir.Buffer(data, tensor.dtype, tensor.shape, strides, None, tensor.op.name, buffer_type=kind)
 
 
 def schedule_to_module(
-    sch: Any, args: Sequence[Any] | None = None, name: str = "main", binds: Mapping[Any, Buffer] | None = None
-) -> IRModule:
+    sch: Any, args: Sequence[Any] | None = None, name: str = "main", binds: Mapping[Any, ir.Buffer] | None = None
+) -> ir.IRModule:
     """The module of a TE schedule before the passes: loops over multi-dimensional buffers."""
     from tvmagic import te
 
@@ -96,19 +86,19 @@ def schedule_to_module(
     compact = te.schedule.VerifyCompactBuffer(stmt)
     buffers, arguments = get_binds(args or (), compact, binds)
 
-    def post_process() -> IRModule:
+    def post_process() -> ir.IRModule:
         func = te.schedule.SchedulePostProcToPrimFunc(arguments, stmt, buffers)
         if args is not None:
             _check_store_predicates(normalized, func)
         attrs: dict[str, Any] = {"global_symbol": name, "from_legacy_te_schedule": True}
         if context.option("tir.noalias", True):
             attrs["tir.noalias"] = True
-        return IRModule({name: func.with_attr(attrs)})
+        return ir.IRModule({name: func.with_attr(attrs)})
 
     return run_step("te.SchedulePostProcToPrimFunc", post_process, before=stmt)
 
 
-def _check_store_predicates(schedule: Any, func: PrimFunc) -> None:
+def _check_store_predicates(schedule: Any, func: ir.PrimFunc) -> None:
     """Refuse a predicate with a loop of another schedule, or with a variable that is not an argument."""
     conditions = {stage: stage.store_predicate for stage in schedule.stages if stage.store_predicate is not None}
     unknown = undefined_vars(func) if conditions else []
@@ -181,13 +171,13 @@ _BLOCK_PASSES = (
 _OF_THREADS = {"ManifestSharedMemoryLocalStage", "LowerAutoCopy", "UnifyThreadBinding"}
 
 
-def binds_threads(mod: IRModule) -> bool:
+def binds_threads(mod: ir.IRModule) -> bool:
     """Whether some function that was not made of a TE schedule has loops that are threads, or launches threads."""
     return any(not from_legacy_te_schedule(f) and has_node(f.body, _is_thread) for f in mod.functions.values())
 
 
 def _is_thread(node: Any) -> bool:
-    return launches_thread(node) or (isinstance(node, For) and node.thread_binding is not None)
+    return launches_thread(node) or (isinstance(node, ir.For) and node.thread_binding is not None)
 
 
 def _is_te_schedule(inp: Any) -> bool:
@@ -200,9 +190,9 @@ def lower(
     inp: Any,
     args: Sequence[Any] | None = None,
     name: str = "main",
-    binds: Mapping[Any, Buffer] | None = None,
+    binds: Mapping[Any, ir.Buffer] | None = None,
     simple_mode: bool = False,
-) -> IRModule:
+) -> ir.IRModule:
     """Lower a TE schedule, a function or a module to loops over flat memory.
 
     Parameters
@@ -215,12 +205,12 @@ def lower(
     """
     if isinstance(inp, SEQUENCES):
         inp = merged(inp)
-    if isinstance(inp, PrimFunc):
+    if isinstance(inp, ir.PrimFunc):
         attrs: dict[str, Any] = {"global_symbol": name}
         if PassContext.current().option("tir.noalias", True):
             attrs["tir.noalias"] = True
-        mod = IRModule({name: inp.with_attr(attrs)})
-    elif isinstance(inp, IRModule):
+        mod = ir.IRModule({name: inp.with_attr(attrs)})
+    elif isinstance(inp, ir.IRModule):
         mod = inp
     elif _is_te_schedule(inp):
         if args is None:
@@ -260,7 +250,7 @@ def build(
     target: Any = None,
     name: str = "main",
     target_host: Any = None,
-    binds: Mapping[Any, Buffer] | None = None,
+    binds: Mapping[Any, ir.Buffer] | None = None,
     check_bounds: bool = False,
 ) -> Any:
     """Compile a TE schedule, a function, a module, a list of these, or a mapping from targets to modules for `target`,
@@ -288,11 +278,11 @@ def build(
             program = schedule_to_module(program, args, name, binds)
         with with_checks(check_bounds):
             mod = lower(program, args, name, binds)
-        if isinstance(program, PrimFunc):
-            program = IRModule({name: program})
+        if isinstance(program, ir.PrimFunc):
+            program = ir.IRModule({name: program})
         mod = run_step("tir.AssertMinimumSizes", functools.partial(with_least_sizes, program, mod), before=mod)
         if needed:
-            mod = IRModule({var: with_conditions(func, needed) for var, func in mod.functions.items()})
+            mod = ir.IRModule({var: with_conditions(func, needed) for var, func in mod.functions.items()})
         if PassContext.current().option("tir.disable_assert", False):
             mod = transform.SkipAssert()(mod)
         return codegen.compile_module(mod, target, check_bounds)
@@ -302,24 +292,24 @@ def build(
         return make()
     if args is not None and _is_te_schedule(inputs):
         inputs = schedule_to_module(inputs, args, name, binds)
-    if not isinstance(inputs, (IRModule, PrimFunc)):
+    if not isinstance(inputs, (ir.IRModule, ir.PrimFunc)):
         return make()
-    mod = inputs if isinstance(inputs, IRModule) else IRModule({name: inputs})
+    mod = inputs if isinstance(inputs, ir.IRModule) else ir.IRModule({name: inputs})
     return from_memory(
         mod, ("build", str(codegen.resolved(target)), check_bounds, options, *(text for _, text in needed)), make
     )
 
 
-def merged(parts: Sequence[Any]) -> IRModule:
+def merged(parts: Sequence[Any]) -> ir.IRModule:
     """The functions of several modules, and single functions under their global symbols, in one module."""
-    functions: dict[Any, PrimFunc] = {}
+    functions: dict[Any, ir.PrimFunc] = {}
     for part in parts:
-        if not isinstance(part, (IRModule, PrimFunc)):
+        if not isinstance(part, (ir.IRModule, ir.PrimFunc)):
             raise TVMagicError(
                 f"a list to be built holds modules and functions, not `{type(part).__name__}`",
                 code="build.not_a_module",
             )
-        module = part if isinstance(part, IRModule) else IRModule.from_expr(part)
+        module = part if isinstance(part, ir.IRModule) else ir.IRModule.from_expr(part)
         for var, func in module.functions.items():
             if any(var.name_hint == known.name_hint for known in functions):
                 raise TVMagicError(
@@ -328,7 +318,7 @@ def merged(parts: Sequence[Any]) -> IRModule:
                     code="build.repeated_function",
                 )
             functions[var] = func
-    return IRModule(functions)
+    return ir.IRModule(functions)
 
 
 def _of_one_target(parts: Mapping[Any, Any]) -> tuple[Any, Any]:
@@ -354,17 +344,17 @@ def with_checks(check_bounds: bool = True) -> contextlib.AbstractContextManager[
 
 def _threads_as_loops(inputs: Any, name: str) -> Any:
     """`inputs`, if it is a function or a module with loops bound to threads of a GPU, for this machine."""
-    if not isinstance(inputs, (IRModule, PrimFunc)):
+    if not isinstance(inputs, (ir.IRModule, ir.PrimFunc)):
         return inputs
-    mod = inputs if isinstance(inputs, IRModule) else IRModule({name: inputs})
+    mod = inputs if isinstance(inputs, ir.IRModule) else ir.IRModule({name: inputs})
     if not any(_has_thread_loop(func.body) for func in mod.functions.values()):
         return inputs
     mod = transform.ConvertThreadLoopsToSerial()(mod)
-    return mod if isinstance(inputs, IRModule) else mod[name]
+    return mod if isinstance(inputs, ir.IRModule) else mod[name]
 
 
 def _has_thread_loop(body: Any) -> bool:
-    return has_node(body, lambda node: isinstance(node, For) and node.kind is ForKind.THREAD_BINDING)
+    return has_node(body, lambda node: isinstance(node, ir.For) and node.kind is ir.ForKind.THREAD_BINDING)
 
 
 def _plain_options() -> tuple[Any, ...] | None:
@@ -373,7 +363,7 @@ def _plain_options() -> tuple[Any, ...] | None:
     values = {key: getattr(value, "value", value) for key, value in context.config.items()}
     if context.instruments or not all(isinstance(v, (bool, int, str)) for v in values.values()):
         return None
-    return (Op.all_rules(), context.opt_level, context.required_pass, context.disabled_pass, *sorted(values.items()))
+    return (ir.Op.all_rules(), context.opt_level, context.required_pass, context.disabled_pass, *sorted(values.items()))
 
 
 # TVM has these names in `driver.build_module`, a module that can be imported.

@@ -8,7 +8,6 @@ import zlib
 from typing import Any
 
 from tvmagic import ir
-from tvmagic.ir import ops
 from tvmagic.ir.dtype import integer_limits
 
 CONSTANTS = (0, 1, 1, 2, 2, 3, 4, 4, 5, 7, 8, 16)
@@ -55,8 +54,8 @@ class RandomExpressions:
         if kind == 18:
             return self.build(pick([ir.FloorDiv, ir.FloorMod]), self.index(depth - 1), pick([*self.vars, self.size]))
         if kind == 19:
-            return ops.shift_right(self.index(depth - 1), pick([1, 2, 3]))
-        build = pick([ir.Select, ops.if_then_else])
+            return ir.ops.shift_right(self.index(depth - 1), pick([1, 2, 3]))
+        build = pick([ir.Select, ir.ops.if_then_else])
         return build(self.condition(depth - 1), self.index(depth - 1), self.index(depth - 1))
 
     def binary(self, op: Any, depth: int) -> Any:
@@ -66,7 +65,7 @@ class RandomExpressions:
         return self.build(op, self.index(depth - 1), ir.IntImm("int32", value))
 
     def build(self, op: Any, a: Any, b: Any) -> Any:
-        return ops.binary(op, a, b) if self.choice.randrange(2) else op(a, b)
+        return ir.ops.binary(op, a, b) if self.choice.randrange(2) else op(a, b)
 
     def condition(self, depth: int) -> Any:
         pick = self.choice.choice

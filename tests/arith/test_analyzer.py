@@ -18,11 +18,10 @@ from tvmagic.arith.analyzer import BUDGET
 from tvmagic.arith.analyzer import Analyzer as CompilingAnalyzer
 from tvmagic.arith.value_numbering import Structure
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import ops
 
 x, y, z = ir.Var("x"), ir.Var("y"), ir.Var("z")
 n, m = ir.SizeVar("n"), ir.SizeVar("m")
-fld, flm, tdiv, tmod = ops.floordiv, ops.floormod, ops.truncdiv, ops.truncmod
+fld, flm, tdiv, tmod = ir.ops.floordiv, ir.ops.floormod, ir.ops.truncdiv, ir.ops.truncmod
 
 
 def analyzer_with(**ranges: Any) -> Analyzer:
@@ -199,21 +198,21 @@ def test_rules_that_round_need_one_sign() -> None:
 
 def test_conditions_inside() -> None:
     analyzer = Analyzer()
-    e = ir.Select(x >= 10, ops.if_then_else(tdiv(x, 3) > 2, x, 0), 0)
+    e = ir.Select(x >= 10, ir.ops.if_then_else(tdiv(x, 3) > 2, x, 0), 0)
     assert str(analyzer.simplify(e)) == "T.Select(10 <= x, x, 0)"
-    nested = ops.if_then_else(x < 5, ops.if_then_else(y < 5, z, 0), 0)
+    nested = ir.ops.if_then_else(x < 5, ir.ops.if_then_else(y < 5, z, 0), 0)
     assert str(analyzer.rewrite_simplify(nested)) == "T.if_then_else(x < 5 and y < 5, z, 0)"
-    other = ops.if_then_else(x < 5, ops.if_then_else(y < 5, z, 1), 0)
+    other = ir.ops.if_then_else(x < 5, ir.ops.if_then_else(y < 5, z, 1), 0)
     assert analyzer.rewrite_simplify(other) is other
     with analyzer.constraint_scope(x < n):
-        assert str(analyzer.rewrite_simplify(ops.likely(x < n))) == "T.bool(True)"
+        assert str(analyzer.rewrite_simplify(ir.ops.likely(x < n))) == "T.bool(True)"
 
 
 def test_calls_and_casts() -> None:
     analyzer = Analyzer()
-    log = ops.ceil(ops.log2(ir.FloatImm("float64", 9.0)))
-    assert str(analyzer.rewrite_simplify(ops.cast("int32", log))) == "4"
-    assert str(analyzer.rewrite_simplify(ops.clz(ir.IntImm("int32", 1)))) == "31"
+    log = ir.ops.ceil(ir.ops.log2(ir.FloatImm("float64", 9.0)))
+    assert str(analyzer.rewrite_simplify(ir.ops.cast("int32", log))) == "4"
+    assert str(analyzer.rewrite_simplify(ir.ops.clz(ir.IntImm("int32", 1)))) == "31"
     f = ir.Var("f", "float32")
     assert str(analyzer.rewrite_simplify(f - f)) == "T.float32(0.0)"
     load = tir.decl_buffer((4,), "float32", name="A")
@@ -412,9 +411,9 @@ def test_what_is_not_known_is_not_proved(strength: ProofStrength) -> None:
         ([flm(x, 4).equal(2), flm(y, 6).equal(4)], x - y, (2, 0)),
         ([flm(x, 12).equal(8)], fld(x, 4), (3, 2)),
         ([flm(x, 12).equal(8)], flm(x, 8), (4, 0)),
-        ([flm(x, 8).equal(4)], ops.shift_right(x, 2), (2, 1)),
-        ([flm(x, 8).equal(4)], ops.maximum(x, 12), (8, 4)),
-        ([flm(x, 8).equal(4)], ops.bitwise_and(x, 7), (8, 4)),
+        ([flm(x, 8).equal(4)], ir.ops.shift_right(x, 2), (2, 1)),
+        ([flm(x, 8).equal(4)], ir.ops.maximum(x, 12), (8, 4)),
+        ([flm(x, 8).equal(4)], ir.ops.bitwise_and(x, 7), (8, 4)),
     ],
     ids=str,
 )
@@ -539,8 +538,8 @@ def test_a_reduction_keeps_the_components_that_its_value_needs() -> None:
     a, b, c, d = (ir.Var(name) for name in "abcd")
     k = ir.IterVar(ir.Range(0, 8), ir.Var("k"), ir.IterVar.CommReduce)
     zero = ir.IntImm("int32", 0)
-    apart = tir.CommReducer([a, b], [c, d], [a + c, ops.maximum(b, d)], [zero, zero])
-    together = tir.CommReducer([a, b], [c, d], [a + c, ops.maximum(b, a + d)], [zero, zero])
+    apart = tir.CommReducer([a, b], [c, d], [a + c, ir.ops.maximum(b, d)], [zero, zero])
+    together = tir.CommReducer([a, b], [c, d], [a + c, ir.ops.maximum(b, a + d)], [zero, zero])
     for combiner, index, count in ((apart, 0, 1), (apart, 1, 1), (together, 0, 1), (together, 1, 2)):
         e = tir.Reduce(combiner, [x, y], [k], ir.IntImm("bool", 1), index, [])
         new: Any = Analyzer().canonical_simplify(e)
@@ -591,7 +590,7 @@ def test_what_cannot_be_simplified_is_the_same_node() -> None:
         ir.And(flag, x < y),
         ir.Or(x < y, flag),
         ir.Select(flag, x, y),
-        ops.minimum(x, y),
+        ir.ops.minimum(x, y),
         ir.Not(flag),
     ):
         analyzer = Analyzer()

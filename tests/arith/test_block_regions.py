@@ -4,19 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tvmagic import ir
 from tvmagic.arith.block_regions import block_access_regions, block_read_write_regions, condition_bounds
 from tvmagic.arith.int_set import IntervalSet
-from tvmagic.ir import (
-    Block,
-    BufferStore,
-    IntImm,
-    LetStmt,
-    PrimFunc,
-    SeqStmt,
-    Var,
-    decl_buffer,
-    post_order_visit,
-)
 from tvmagic.script import from_source
 
 # a condition on x in 0..7 and y in 0..8, and what TVM finds that `A[x, y]` reads under it
@@ -76,10 +66,10 @@ CONDITIONS = [
 
 def block_of(
     text: str, params: str = "A: T.Buffer((128, 128)), C: T.Buffer((128,)), n: T.int32"
-) -> tuple[Block, PrimFunc]:
+) -> tuple[ir.Block, ir.PrimFunc]:
     func = from_source(f"@T.prim_func\ndef main({params}):\n{text}")
-    found: list[Block] = []
-    post_order_visit(func.body, lambda node: found.append(node) if isinstance(node, Block) else None)
+    found: list[ir.Block] = []
+    ir.post_order_visit(func.body, lambda node: found.append(node) if isinstance(node, ir.Block) else None)
     return next(b for b in found if b.name_hint == "b"), func
 
 
@@ -237,13 +227,15 @@ def main(A: T.Buffer((8,), "int32"), N: T.Buffer((8,), "int32"), C: T.Buffer((8,
         with T.block("C"):
             vi = T.axis.spatial(8, i){statements}
 """)
-    found: list[Block] = []
-    post_order_visit(func.body, lambda n: found.append(n) if isinstance(n, Block) and n.name_hint == "C" else None)
+    found: list[ir.Block] = []
+    ir.post_order_visit(
+        func.body, lambda n: found.append(n) if isinstance(n, ir.Block) and n.name_hint == "C" else None
+    )
     assert reads in [str(region) for region in found[0].reads]
 
 
 def test_bounds_where_a_condition_holds_and_where_it_does_not() -> None:
-    x, y = Var("x"), Var("y")
+    x, y = ir.Var("x"), ir.Var("y")
     domains = {x: IntervalSet(0, 7), y: IntervalSet(0, 8)}
     for known, ends in (
         (condition_bounds(x < 3, domains), "[0, 2]"),
@@ -253,9 +245,9 @@ def test_bounds_where_a_condition_holds_and_where_it_does_not() -> None:
 
 
 def test_a_variable_that_is_let_twice_reads_both_places() -> None:
-    a, b, x = decl_buffer((8,), name="A"), decl_buffer((2,), name="B"), Var("x")
-    lets = [LetStmt(x, IntImm("int32", value), BufferStore(b, a[x], [n])) for n, value in enumerate((1, 5))]
+    a, b, x = ir.decl_buffer((8,), name="A"), ir.decl_buffer((2,), name="B"), ir.Var("x")
+    lets = [ir.LetStmt(x, ir.IntImm("int32", value), ir.BufferStore(b, a[x], [n])) for n, value in enumerate((1, 5))]
     reads, writes = block_read_write_regions(
-        Block([], [], [], "b", SeqStmt(lets)), {buffer.data: buffer for buffer in (a, b)}
+        ir.Block([], [], [], "b", ir.SeqStmt(lets)), {buffer.data: buffer for buffer in (a, b)}
     )
     assert [str(region) for region in (*reads, *writes)] == ["A[1:6]", "B[0:2]"]

@@ -8,27 +8,13 @@ import pytest
 from arith_evaluate import evaluate
 from arith_random import mark
 
-from tvmagic import arith, tir
+from tvmagic import arith, ir, tir
 from tvmagic.arith import IntervalSet, IntSet
 from tvmagic.arith.domain_touched import DomainTouched
 from tvmagic.arith.int_set import neg_inf, pos_inf
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    AttrStmt,
-    BufferStore,
-    Evaluate,
-    FloatImm,
-    For,
-    ForKind,
-    IfThenElse,
-    IterVar,
-    LetStmt,
-    Range,
-    Var,
-    decl_buffer,
-)
 
-A, B, C, D = (Var(name) for name in "abcd")
+A, B, C, D = (ir.Var(name) for name in "abcd")
 
 
 def texts(values):
@@ -233,12 +219,12 @@ def test_random_clip_bounds():
 
 # ---------------------------------------------------------------------------- touched boxes
 
-BUFFER = decl_buffer((100, 100), "float32", "buffer")
-ZERO = FloatImm("float32", 0.0)
+BUFFER = ir.decl_buffer((100, 100), "float32", "buffer")
+ZERO = ir.FloatImm("float32", 0.0)
 
 
 def loop(var, extent, body):
-    return For(var, 0, extent, ForKind.SERIAL, body)
+    return ir.For(var, 0, extent, ir.ForKind.SERIAL, body)
 
 
 def touched(stmt, loads=True, stores=True):
@@ -246,40 +232,40 @@ def touched(stmt, loads=True, stores=True):
 
 
 def test_loops_and_conditions():
-    store = BufferStore(BUFFER, ZERO, [A * 2 + B, B])
+    store = ir.BufferStore(BUFFER, ZERO, [A * 2 + B, B])
     assert touched(loop(A, 10, loop(B, A + 1, store))) == [("0", "28"), ("0", "10")]
-    assert touched(loop(A, 10, loop(B, A + 1, IfThenElse(B < 5, store)))) == [("0", "23"), ("0", "5")]
-    other = IfThenElse(B < 5, Evaluate(0), store)
+    assert touched(loop(A, 10, loop(B, A + 1, ir.IfThenElse(B < 5, store)))) == [("0", "23"), ("0", "5")]
+    other = ir.IfThenElse(B < 5, ir.Evaluate(0), store)
     assert touched(loop(B, 10, other))[1] == ("5", "5")
 
 
 def test_loads_and_stores_apart():
-    copy = BufferStore(BUFFER, BUFFER[A + 4, C], [A, C])
+    copy = ir.BufferStore(BUFFER, BUFFER[A + 4, C], [A, C])
     stmt = loop(A, 3, copy)
     assert touched(stmt, stores=False) == [("4", "3"), ("c", "1")]
     assert touched(stmt, loads=False) == [("0", "3"), ("c", "1")]
     assert touched(stmt) == [("0", "7"), ("c", "1")]
     assert [str(side.extent) for side in DomainTouched(stmt, BUFFER)] == ["7", "1"], "both"
-    assert touched(Evaluate(0)) == []
+    assert touched(ir.Evaluate(0)) == []
     with pytest.raises(TVMagicError, match="neither"):
         touched(stmt, loads=False, stores=False)
 
 
 def test_values_and_threads():
-    store = BufferStore(BUFFER, ZERO, [B, B])
-    assert touched(loop(A, 4, LetStmt(B, A * 3, store))) == [("0", "10"), ("0", "10")]
-    thread = IterVar(Range(0, 8), B, IterVar.ThreadIndex, "threadIdx.x")
-    assert touched(AttrStmt(thread, "thread_extent", 8, store))[0] == ("0", "8")
+    store = ir.BufferStore(BUFFER, ZERO, [B, B])
+    assert touched(loop(A, 4, ir.LetStmt(B, A * 3, store))) == [("0", "10"), ("0", "10")]
+    thread = ir.IterVar(ir.Range(0, 8), B, ir.IterVar.ThreadIndex, "threadIdx.x")
+    assert touched(ir.AttrStmt(thread, "thread_extent", 8, store))[0] == ("0", "8")
 
 
 def test_no_bound_of_an_axis():
-    gather = decl_buffer((8,), "int32", "gather")
-    assert touched(loop(A, 4, BufferStore(BUFFER, ZERO, [gather[A], A]))) == [None, ("0", "4")]
+    gather = ir.decl_buffer((8,), "int32", "gather")
+    assert touched(loop(A, 4, ir.BufferStore(BUFFER, ZERO, [gather[A], A]))) == [None, ("0", "4")]
 
 
 def test_branches_of_values():
     value = tir.if_then_else(A < 3, BUFFER[A, A], ZERO)
-    target = decl_buffer((100,), "float32", "target")
-    assert touched(loop(A, 10, BufferStore(target, value, [A])))[0] == ("0", "3")
+    target = ir.decl_buffer((100,), "float32", "target")
+    assert touched(loop(A, 10, ir.BufferStore(target, value, [A])))[0] == ("0", "3")
     selected = tir.Select(A < 3, BUFFER[A, A], ZERO)
-    assert touched(loop(A, 10, BufferStore(target, selected, [A])))[0] == ("0", "3")
+    assert touched(loop(A, 10, ir.BufferStore(target, selected, [A])))[0] == ("0", "3")

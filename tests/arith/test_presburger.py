@@ -15,20 +15,19 @@ from tvmagic import ir
 from tvmagic.arith.presburger import FALSE, TRUE, Condition, IntegerLogic, Linear, LinearSystem, TooMuchWork
 from tvmagic.arith.transitive import EQ, GE, GT, LE, LT, NE, TransitiveComparisons
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import And, IntImm, Not, Or, Range, Var
 
-X, Y, Z = (Var(name) for name in "xyz")
-FLAG = Var("flag", "bool")
+X, Y, Z = (ir.Var(name) for name in "xyz")
+FLAG = ir.Var("flag", "bool")
 EXTENTS = {X: 5, Y: 4}
 COMPARE = (ir.LT, ir.LE, ir.GT, ir.GE, ir.EQ, ir.NE)
 POINTS = [{X: x, Y: y, FLAG: f} for x, y, f in itertools.product(range(5), range(4), (False, True))]
 
 
 def _sum(draw: random.Random) -> Any:
-    total: Any = IntImm("int32", draw.randint(-6, 6))
+    total: Any = ir.IntImm("int32", draw.randint(-6, 6))
     for var in (X, Y):
-        part = draw.choice([var, var, ir.FloorDiv(var + draw.randint(0, 3), IntImm("int32", draw.randint(2, 4)))])
-        part = draw.choice([part, part, ir.FloorMod(var, IntImm("int32", draw.randint(2, 4))), X * Y])
+        part = draw.choice([var, var, ir.FloorDiv(var + draw.randint(0, 3), ir.IntImm("int32", draw.randint(2, 4)))])
+        part = draw.choice([part, part, ir.FloorMod(var, ir.IntImm("int32", draw.randint(2, 4))), X * Y])
         total = total + part * draw.randint(-3, 3)
     return total
 
@@ -40,7 +39,7 @@ def _condition(draw: random.Random, depth: int) -> Any:
     if kind == "c":
         return draw.choice(COMPARE)(_sum(draw), _sum(draw))
     a = _condition(draw, depth - 1)
-    return Not(a) if kind == "n" else (And if kind == "a" else Or)(a, _condition(draw, depth - 1))
+    return ir.Not(a) if kind == "n" else (ir.And if kind == "a" else ir.Or)(a, _condition(draw, depth - 1))
 
 
 def _points(e: Any) -> set[int]:
@@ -57,7 +56,7 @@ def _again(logic: IntegerLogic, condition: Condition) -> set[int]:
             if literal.sum is not None:
                 held &= _points(logic.expression(literal.sum, "int32") >= 0)
             else:
-                held &= _points(logic.opaque[literal.number] if literal.holds else Not(logic.opaque[literal.number]))
+                held &= _points(logic.opaque[literal.number] if literal.holds else ir.Not(logic.opaque[literal.number]))
         found |= held
     return found
 
@@ -67,7 +66,7 @@ def test_random_conditions() -> None:
     found: Counter[str] = Counter()
     for seed in range(60):
         draw = random.Random(seed)
-        logic = IntegerLogic({v: Range.from_min_extent(0, e) for v, e in EXTENTS.items()})
+        logic = IntegerLogic({v: ir.Range.from_min_extent(0, e) for v, e in EXTENTS.items()})
         e, f = _condition(draw, draw.randint(0, 2)), _condition(draw, draw.randint(0, 1))
         a, b = logic.condition(e), logic.condition(f)
         inside, other = _points(e), _points(f)
@@ -93,11 +92,11 @@ def test_random_conditions() -> None:
 
 @pytest.mark.parametrize(
     "e",
-    [Y * Y - X > 2, Y * Y * 2 + X * Y >= 7, (Y * Y + X * 3) // 4 <= 1, And(FLAG, Not(ir.EQ(X * X, Y * Y + 1)))],
+    [Y * Y - X > 2, Y * Y * 2 + X * Y >= 7, (Y * Y + X * 3) // 4 <= 1, ir.And(FLAG, ir.Not(ir.EQ(X * X, Y * Y + 1)))],
     ids=str,
 )
 def test_products_are_replaced_if_they_have_the_variable(e: Any) -> None:
-    logic = IntegerLogic({v: Range.from_min_extent(0, extent) for v, extent in EXTENTS.items()})
+    logic = IntegerLogic({v: ir.Range.from_min_extent(0, extent) for v, extent in EXTENTS.items()})
     moved = logic.replaced(logic.condition(e), {X: Linear({Y: -1}, 3)}, {X: 3 - Y})
     assert _again(logic, moved) == {n for n, p in enumerate(POINTS) if evaluate(e, {**p, X: 3 - p[Y]})}
 
@@ -108,7 +107,7 @@ def test_sums_are_the_expressions_that_they_are_made_of() -> None:
     for seed in range(40):
         draw = random.Random(seed)
         e, f = _sum(draw), _sum(draw)
-        e = ir.FloorMod(e, IntImm("int32", draw.randint(2, 5))) if seed % 3 == 0 else ir.Cast("int64", e)
+        e = ir.FloorMod(e, ir.IntImm("int32", draw.randint(2, 5))) if seed % 3 == 0 else ir.Cast("int64", e)
         factor, by, divisor = draw.choice([-2, -1, 3]), draw.randint(-3, 3), draw.randint(1, 4)
         a, b = logic.linear(e), logic.linear(f)
         made = {
@@ -134,7 +133,7 @@ def test_systems_that_have_no_solution() -> None:
         sums = [
             Linear({v: draw.randint(-4, 4) for v in variables}, draw.randint(-6, 6)) for _ in range(draw.randint(2, 5))
         ]
-        logic = IntegerLogic({v: Range.from_min_extent(-2, 5) for v in variables})
+        logic = IntegerLogic({v: ir.Range.from_min_extent(-2, 5) for v in variables})
         inside = [
             p
             for p in itertools.product(range(-2, 3), repeat=len(variables))
@@ -152,31 +151,31 @@ def test_systems_that_have_no_solution() -> None:
         ((X >= 1, X >= 3), [X >= 1]),
         ((X >= 3, X >= 1), [X >= 1]),
         ((X >= 3, X < 2), [X >= 3, X < 2]),
-        ((And(X >= 1, Y >= 2), And(X >= 2, Y >= 2)), [And(X >= 1, Y >= 2)]),
-        ((And(FLAG, X >= 2), And(FLAG, X < 2)), [FLAG]),
-        ((X >= 3, X < 3), [IntImm("bool", 1)]),
+        ((ir.And(X >= 1, Y >= 2), ir.And(X >= 2, Y >= 2)), [ir.And(X >= 1, Y >= 2)]),
+        ((ir.And(FLAG, X >= 2), ir.And(FLAG, X < 2)), [FLAG]),
+        ((X >= 3, X < 3), [ir.IntImm("bool", 1)]),
     ],
 )
 def test_cases_that_are_one(conditions: tuple[Any, ...], left: list[Any]) -> None:
-    logic = IntegerLogic({X: Range(0, 9), Y: Range(0, 9)})
+    logic = IntegerLogic({X: ir.Range(0, 9), Y: ir.Range(0, 9)})
     found = logic.reduced(Condition([case for c in conditions for case in logic.condition(c).cases]))
     assert set(found.cases) == {case for c in left for case in logic.condition(c).cases}
 
 
 def test_a_conjunction_of_single_cases_is_not_decided() -> None:
     """Only where there are several is it worth to know which of them are impossible."""
-    logic = IntegerLogic({X: Range(0, 9)})
+    logic = IntegerLogic({X: ir.Range(0, 9)})
     assert len(logic.both(logic.condition(X < 2), logic.condition(X > 3)).cases) == 1 and logic.steps == 0
     several = logic.either(logic.condition(X < 2), logic.condition(X > 6))
-    assert logic.both(logic.condition(X > 3), several).cases == logic.condition(And(X > 3, X > 6)).cases
+    assert logic.both(logic.condition(X > 3), several).cases == logic.condition(ir.And(X > 3, X > 6)).cases
     assert logic.steps == 2 and logic.both(several, logic.condition(X > 3)).cases and logic.steps == 6
 
 
 @pytest.mark.parametrize(("sizes", "proved"), [((4, 4, 6), True), ((4, 5, 5), False), ((3, 3, 3, 3, 3), False)])
 def test_what_has_too_many_cases_is_not_proved(sizes: tuple[int, ...], proved: bool) -> None:
     """The negation of a goal of which each case has some literals has their product."""
-    logic = IntegerLogic({X: Range(0, 9)})
-    flags = iter([Var(f"flag{n}", "bool") for n in range(sum(sizes))])
+    logic = IntegerLogic({X: ir.Range(0, 9)})
+    flags = iter([ir.Var(f"flag{n}", "bool") for n in range(sum(sizes))])
     cases = [
         frozenset(l for _ in range(size) for l in next(iter(logic.condition(next(flags)).cases))) for size in sizes
     ]
@@ -185,10 +184,10 @@ def test_what_has_too_many_cases_is_not_proved(sizes: tuple[int, ...], proved: b
 
 
 def test_work_and_steps_are_bounded() -> None:
-    logic = IntegerLogic({X: Range(0, 9)}, max_steps=3)
+    logic = IntegerLogic({X: ir.Range(0, 9)}, max_steps=3)
     with pytest.raises(TVMagicError, match="exceeded maximum number of rewrites"):
-        logic.both(*[logic.condition(Or(X < n, X > n + 3)) for n in range(5)])
-    logic = IntegerLogic({X: Range(0, 9)})
+        logic.both(*[logic.condition(ir.Or(X < n, X > n + 3)) for n in range(5)])
+    logic = IntegerLogic({X: ir.Range(0, 9)})
     logic.work = 149_996
     with pytest.raises(TooMuchWork):
         logic.impossible(logic.condition(X < 0))
@@ -207,7 +206,7 @@ def test_what_says_nothing_of_a_variable_has_none() -> None:
 
 
 def test_two_sums_are_equal_where_their_values_are() -> None:
-    logic = IntegerLogic({v: Range.from_min_extent(0, e) for v, e in EXTENTS.items()})
+    logic = IntegerLogic({v: ir.Range.from_min_extent(0, e) for v, e in EXTENTS.items()})
     for seed in range(20):
         draw = random.Random(seed)
         e, f = _sum(draw), _sum(draw)
@@ -220,7 +219,7 @@ def test_random_systems_of_three_variables() -> None:
     """What is proved to be impossible is; as many systems are, with as little work, as before."""
     proved = impossible = work = 0
     box = [dict(zip((X, Y, Z), values)) for values in itertools.product(range(-2, 3), repeat=3)]
-    ranges = {v: Range.from_min_extent(-2, 5) for v in (X, Y, Z)}
+    ranges = {v: ir.Range.from_min_extent(-2, 5) for v in (X, Y, Z)}
     for seed in range(120):
         draw = random.Random(seed)
         sums = [
@@ -239,7 +238,7 @@ def test_random_systems_of_three_variables() -> None:
 
 def test_a_system_of_too_many_rows_is_not_decided() -> None:
     """All of these hold where every variable is 0."""
-    draw, values = random.Random(0), [Var(f"v{n}") for n in range(12)]
+    draw, values = random.Random(0), [ir.Var(f"v{n}") for n in range(12)]
     for count in (5, 40):
         sums = [Linear({v: draw.choice((-3, -2, 2, 3)) for v in values}, draw.randint(0, 9)) for _ in range(count)]
         assert not LinearSystem(IntegerLogic(), sums).impossible()
@@ -256,15 +255,15 @@ def test_systems_are_decided_up_to_60_rows(lows: int, highs: int, decided: bool)
 @pytest.mark.parametrize("count", [23, 24, 25])
 def test_a_condition_has_up_to_24_cases(count: int) -> None:
     logic = IntegerLogic()
-    flags = [logic.condition(Var(f"f{n}", "bool")) for n in range(count)]
+    flags = [logic.condition(ir.Var(f"f{n}", "bool")) for n in range(count)]
     reduced = logic.reduced(logic.either(*flags))
     assert len(reduced.cases) == min(count, 24) and logic.implies(reduced, logic.either(*flags))
 
 
 def test_what_nothing_is_taken_from_is_the_same_condition() -> None:
     logic = IntegerLogic()
-    condition = logic.condition(And(X > 1, X > 2))
-    for removed in (FALSE, logic.condition(IntImm("bool", 0))):
+    condition = logic.condition(ir.And(X > 1, X > 2))
+    for removed in (FALSE, logic.condition(ir.IntImm("bool", 0))):
         assert logic.without(condition, removed) is condition
     assert logic.without(FALSE, condition) is FALSE
     assert len(logic.without(condition, logic.condition(Y > 0)).cases[0]) == 2
@@ -294,14 +293,14 @@ def test_random_chains() -> None:
     exact = missed = direct = answers = 0
     for seed in range(150):
         draw = random.Random(seed)
-        values = [Var(name) for name in "abcd"]
+        values = [ir.Var(name) for name in "abcd"]
         place = [draw.randint(-4, 4) for _ in values] + [0]  # where everything known holds
         chains, known = TransitiveComparisons(lambda e: False), []
         for _ in range(draw.randint(2, 6)):
             i, j = draw.sample(range(5), 2)
             gap, slack = place[i] - place[j], draw.randint(0, 2)
-            left: Any = values[i] if i < 4 else IntImm("int32", 0)
-            right: Any = values[j] if j < 4 else IntImm("int32", 0)
+            left: Any = values[i] if i < 4 else ir.IntImm("int32", 0)
+            right: Any = values[j] if j < 4 else ir.IntImm("int32", 0)
             kind = draw.choice([ir.LE, ir.LT, ir.GE, ir.GT, ir.EQ])
             if kind in (ir.LE, ir.LT):
                 known.append((i, j, gap + slack))
@@ -316,8 +315,8 @@ def test_random_chains() -> None:
         least = _closure(known)
         for i, j in itertools.permutations(range(5), 2):
             c = place[i] - place[j] + draw.randint(-3, 3)
-            left = values[i] if i < 4 else IntImm("int32", 0)
-            right = (values[j] if j < 4 else IntImm("int32", 0)) + c
+            left = values[i] if i < 4 else ir.IntImm("int32", 0)
+            right = (values[j] if j < 4 else ir.IntImm("int32", 0)) + c
             said, all_that = chains.compare(left, right, True), _outcomes(least, i, j, c)
             assert said & all_that == all_that, (seed, i, j, c)
             exact, missed = exact + (said == all_that), missed + (said != all_that)
@@ -342,8 +341,8 @@ def test_random_chains() -> None:
         (ir.EQ(X + 5, Y + 2), (X + 3, Y), EQ),
         (ir.EQ(X, Y + 1), (X, Y), GT),
         (ir.EQ(X, Y + 1), (Y + 1, X), EQ),
-        (X < 4, (X, IntImm("int32", 4)), LT),
-        (X < 4, (IntImm("int32", 5), X), GT),
+        (X < 4, (X, ir.IntImm("int32", 4)), LT),
+        (X < 4, (ir.IntImm("int32", 5), X), GT),
         (X * 2 <= Y // 3, (X * 2 + 1, Y // 3 + 2), LT),
     ],
     ids=str,
@@ -363,18 +362,18 @@ def test_a_chain_is_found_from_either_of_its_ends() -> None:
         chains = TransitiveComparisons(lambda e: False)
         assert chains.enter_constraint(Z <= few) is not None and chains.enter_constraint(many <= Z) is not None
         for n in range(100):
-            chains.enter_constraint(many <= Var(f"v{n}"))
+            chains.enter_constraint(many <= ir.Var(f"v{n}"))
         assert chains.compare(many, few, True) == LE and chains.compare(few, many, True) == GE
 
 
 def test_ranges_are_comparisons_until_another_comes() -> None:
     chains = TransitiveComparisons(lambda e: isinstance(e, ir.Add) and e.a is Z)
-    chains.bind(X, Range.from_min_extent(Y, 4))
+    chains.bind(X, ir.Range.from_min_extent(Y, 4))
     assert chains.compare(X, Y) == GE and chains.compare(X, Y + 4) == LT and chains.compare(X, Y + 3) == LE
-    chains.bind(X, Range.from_min_extent(Y, 1))
+    chains.bind(X, ir.Range.from_min_extent(Y, 1))
     assert chains.compare(X, Y) == EQ
-    chains.bind(X, Range.from_min_extent(0, 8))
-    assert chains.compare(X, Y) == LT | EQ | GT and chains.compare(X, IntImm("int32", -1)) == GT
+    chains.bind(X, ir.Range.from_min_extent(0, 8))
+    assert chains.compare(X, Y) == LT | EQ | GT and chains.compare(X, ir.IntImm("int32", -1)) == GT
     assert chains.enter_constraint(Z + 1 < Y) is not None  # wraps: a whole of its own
     assert chains.compare(Z, Y) == LT | EQ | GT and chains.compare(Z + 1, Y) == LT
-    assert chains.enter_constraint(FLAG) is None and chains.enter_constraint(IntImm("int32", 1) < 2) is None
+    assert chains.enter_constraint(FLAG) is None and chains.enter_constraint(ir.IntImm("int32", 1) < 2) is None

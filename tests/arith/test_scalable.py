@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 
-from tvmagic import tir
+from tvmagic import ir, tir
 from tvmagic.arith import Analyzer, ConstIntBound, eval_set
 from tvmagic.arith.int_set import IntervalSet
 from tvmagic.arith.scalable import SVE_VALUES, ContainsVscale, known_vscale_values, most_lanes
-from tvmagic.ir import Broadcast, DataType, FloorDiv, FloorMod, Max, Min, Ramp, Select, Var
 from tvmagic.target import Target
 
 SVE = "llvm -mtriple=aarch64-linux-gnu -mattr=+v8.2a,+sve"
-X = Var("x")
+X = ir.Var("x")
 LANES = tir.vscale() * 4
 
 
@@ -68,19 +67,19 @@ def test_bounds_and_sets() -> None:
         bound = Analyzer().const_int_bound(LANES)
         assert (bound.min_value, bound.max_value) == (4, 64)
     for stride, low, high in ((1, "0", "pos_inf"), (0, "0", "pos_inf"), (-1, "neg_inf", "0")):
-        found = eval_set(Ramp(X, stride, LANES), {X: IntervalSet(0, 0)})
+        found = eval_set(ir.Ramp(X, stride, LANES), {X: IntervalSet(0, 0)})
         assert (str(found.min_value), str(found.max_value)) == (low, high)
 
 
 def test_extremes_for_each_length() -> None:
     with Target(SVE):
         simplify = analyzer(0, 4).rewrite_simplify
-        for e, chosen in ((Min(LANES, 3 + 0 * X), "3"), (Max(LANES, X), str(LANES)), (Min(X, LANES), "x")):
+        for e, chosen in ((ir.Min(LANES, 3 + 0 * X), "3"), (ir.Max(LANES, X), str(LANES)), (ir.Min(X, LANES), "x")):
             assert str(simplify(e)) == chosen
-        assert str(simplify(Max(LANES, tir.const(64)))) == "64" and str(simplify(Min(LANES, tir.const(64)))) == str(
-            LANES
-        )
-        assert str(simplify(Min(LANES, tir.const(16)))) == "T.min(T.vscale(), 4) * 4"
+        assert str(simplify(ir.Max(LANES, tir.const(64)))) == "64" and str(
+            simplify(ir.Min(LANES, tir.const(64)))
+        ) == str(LANES)
+        assert str(simplify(ir.Min(LANES, tir.const(16)))) == "T.min(T.vscale(), 4) * 4"
 
 
 def test_extremes_that_only_each_length_tells() -> None:
@@ -88,24 +87,24 @@ def test_extremes_that_only_each_length_tells() -> None:
     with Target(SVE):
         simplify = analyzer().rewrite_simplify
         for pair in ((LANES, square), (square, LANES)):
-            assert str(simplify(Min(*pair))) == str(simplify(LANES)) and str(simplify(Max(*pair))) == str(
+            assert str(simplify(ir.Min(*pair))) == str(simplify(LANES)) and str(simplify(ir.Max(*pair))) == str(
                 simplify(square)
             )
-    assert isinstance(analyzer().rewrite_simplify(Min(LANES, square)), Min)
+    assert isinstance(analyzer().rewrite_simplify(ir.Min(LANES, square)), ir.Min)
 
 
 @pytest.mark.parametrize(("high", "low", "below"), [(3, 0, True), (4, 0, False), (3, -1, False)])
 def test_quotients_by_the_length(high: int, low: int, below: bool) -> None:
     with Target(SVE):
         simplify = analyzer(low, high).rewrite_simplify
-        assert (str(simplify(FloorDiv(X, LANES))) == "0") == below
-        assert (simplify(FloorMod(X, LANES)) is X) == below
+        assert (str(simplify(ir.FloorDiv(X, LANES))) == "0") == below
+        assert (simplify(ir.FloorMod(X, LANES)) is X) == below
     simplify = analyzer(low, high).rewrite_simplify
-    assert str(simplify(FloorDiv(X, LANES))) != "0"
+    assert str(simplify(ir.FloorDiv(X, LANES))) != "0"
 
 
 def test_what_depends_on_the_length() -> None:
     contains = ContainsVscale()
-    assert contains(LANES) and contains(Broadcast(LANES, 4)) and contains(Select(X < 3, X, LANES + X))
-    assert not contains(X * 4) and not contains(Select(LANES < 3, X, X + 1))  # a condition only chooses
-    assert [most_lanes(DataType(t)) for t in ("int32", "float32x4", "float32xvscalex4")] == [1, 4, 64]
+    assert contains(LANES) and contains(ir.Broadcast(LANES, 4)) and contains(ir.Select(X < 3, X, LANES + X))
+    assert not contains(X * 4) and not contains(ir.Select(LANES < 3, X, X + 1))  # a condition only chooses
+    assert [most_lanes(ir.DataType(t)) for t in ("int32", "float32x4", "float32xvscalex4")] == [1, 4, 64]

@@ -13,7 +13,6 @@ from arith_random import mark
 from tvmagic import ir
 from tvmagic.arith.block_regions import block_access_regions
 from tvmagic.arith.domain_touched import DomainTouched
-from tvmagic.ir import ops
 
 A, OUT = ir.decl_buffer((100, 100), "float32", "A"), ir.decl_buffer((100,), "float32", "B")
 N = ir.Var("n")
@@ -58,7 +57,7 @@ class Statements:
 
     def index(self) -> Any:
         v, w = self.pick(self.vars), self.pick(self.vars)
-        return self.pick([v, v * 2 + w, v - w, v // 2 + 1, v % 3, ops.maximum(v, w), v * -2 + 7, self.pick([0, 3])])
+        return self.pick([v, v * 2 + w, v - w, v // 2 + 1, v % 3, ir.ops.maximum(v, w), v * -2 + 7, self.pick([0, 3])])
 
     def comparison(self) -> Any:
         left = self.pick(self.vars) * self.pick([1, 1, 2, -1]) + self.pick([0, 0, 1, -2])
@@ -77,7 +76,7 @@ class Statements:
         if kind == 0:
             return ir.Select(self.condition(), self.value(depth - 1), self.value(depth - 1))
         if kind == 1:
-            return ops.if_then_else(self.condition(), self.value(depth - 1), self.value(0))
+            return ir.ops.if_then_else(self.condition(), self.value(depth - 1), self.value(0))
         if kind == 2:
             return self.value(depth - 1) + self.value(0)
         return ir.FloatImm("float32", 1.0) if self.choice.randrange(4) == 0 else load

@@ -13,12 +13,11 @@ import pytest
 from case_files import LONGEST, PLACE, Case, Section, read, where
 
 import tvmagic
-from tvmagic import cinn, script, te, tir
+from tvmagic import cinn, ir, script, te, tir
 from tvmagic.arith import Analyzer
 from tvmagic.errors import DefectError, TVMagicError
 from tvmagic.eval.machine import run_function
 from tvmagic.eval.values import Unsupported
-from tvmagic.ir import Allocate, Buffer, IntImm, IRModule, PrimFunc, Var, structural_equal, substitute
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.ir.query import nodes_of
 from tvmagic.operators import operator
@@ -54,36 +53,38 @@ def test_cases_are_short_and_described(folder: pathlib.Path) -> None:
 # ---------------------------------------------------------------------------- programs
 
 
-def read_function(text: str) -> PrimFunc:
+def read_function(text: str) -> ir.PrimFunc:
     """Parse a function, with or without its decorator."""
     return from_source(
         "# from tvm.script import tir as T\n" + ("" if text.startswith("@") else "@T.prim_func\n") + text
     )
 
 
-def function_text(func: PrimFunc) -> str:
+def function_text(func: ir.PrimFunc) -> str:
     """Print a function without the decorator and the lines above it."""
     text = func.without_attr("global_symbol").script()
     return text[text.index("def ") :].strip()
 
 
-def sizes(func: PrimFunc) -> dict[Var, IntImm]:
+def sizes(func: ir.PrimFunc) -> dict[ir.Var, ir.IntImm]:
     """Give every scalar parameter and every variable of a shape a value."""
     shapes = [dim for p in func.params if p in func.buffer_map for dim in func.buffer_map[p].shape]
     scalars = [p for p in func.params if p not in func.buffer_map]
-    found = [*scalars, *(var for dim in shapes for var in nodes_of(dim, Var))]
-    return {var: IntImm(var.dtype, SIZE) for var in found}
+    found = [*scalars, *(var for dim in shapes for var in nodes_of(dim, ir.Var))]
+    return {var: ir.IntImm(var.dtype, SIZE) for var in found}
 
 
-def array_of(buffer: Buffer, values: dict[Var, IntImm], rng: np.random.Generator) -> np.ndarray:
+def array_of(buffer: ir.Buffer, values: dict[ir.Var, ir.IntImm], rng: np.random.Generator) -> np.ndarray:
     """Small integers, whose sums are exact in every order and every float type."""
-    shape = [int(Analyzer().simplify(substitute(dim, values))) for dim in buffer.shape]
+    shape = [int(Analyzer().simplify(ir.substitute(dim, values))) for dim in buffer.shape]
     return rng.integers(0 if "u" in str(buffer.dtype) else -4, 5, shape).astype(numpy_dtype(buffer.dtype))
 
 
-def results(func: PrimFunc, seed: int = 1) -> list[Any] | None:
+def results(func: ir.PrimFunc, seed: int = 1) -> list[Any] | None:
     """Return every argument after an interpreted call, or None if the interpreter cannot run the function."""
-    if any(math.prod(e.value for e in a.extents if isinstance(e, IntImm)) > LARGEST for a in nodes_of(func, Allocate)):
+    if any(
+        math.prod(e.value for e in a.extents if isinstance(e, ir.IntImm)) > LARGEST for a in nodes_of(func, ir.Allocate)
+    ):
         return None
     rng, values = np.random.default_rng(seed), sizes(func)
     arrays = [
@@ -97,7 +98,7 @@ def results(func: PrimFunc, seed: int = 1) -> list[Any] | None:
     return arrays
 
 
-def assert_preserves_results(before: PrimFunc, after: PrimFunc) -> None:
+def assert_preserves_results(before: ir.PrimFunc, after: ir.PrimFunc) -> None:
     """Compare all arguments after a call, unless the caller sees other arguments."""
     if [before.buffer_map.get(p) for p in before.params] != [after.buffer_map.get(p) for p in after.params]:
         return
@@ -163,23 +164,23 @@ def names_for(sch: tir.Schedule) -> dict[str, Any]:
     }
 
 
-def scheduled(func: PrimFunc, calls: str) -> tir.Schedule:
+def scheduled(func: ir.PrimFunc, calls: str) -> tir.Schedule:
     """Return a new schedule after the calls."""
     sch = tir.Schedule(func, debug_mask="all")
     exec(calls, names_for(sch))
     return sch
 
 
-def assert_accepted(func: PrimFunc, sch: tir.Schedule) -> None:
+def assert_accepted(func: ir.PrimFunc, sch: tir.Schedule) -> None:
     """Check that a schedule preserves results, and that its trace and its text give the same program."""
     assert_preserves_results(func, sch.mod["main"])
     replayed = tir.Schedule(func)
     sch.trace.apply_to_schedule(replayed, remove_postproc=False)
-    assert structural_equal(replayed.mod, sch.mod)
-    assert structural_equal(from_source(sch.mod.script()), sch.mod)
+    assert ir.structural_equal(replayed.mod, sch.mod)
+    assert ir.structural_equal(from_source(sch.mod.script()), sch.mod)
 
 
-def check_cinn(func: PrimFunc, case: Case) -> None:
+def check_cinn(func: ir.PrimFunc, case: Case) -> None:
     after = cinn.IRSchedule(func)
     for section in case.expected:
         if section.name == "becomes":
@@ -199,9 +200,9 @@ def check_cinn(func: PrimFunc, case: Case) -> None:
         assert_preserves_results(func, tvmagic.lower(sch.func)["main"])
 
 
-def check_pass(func: PrimFunc, case: Case) -> None:
+def check_pass(func: ir.PrimFunc, case: Case) -> None:
     """Run each group of passes on the program; what becomes of it ends a group."""
-    mod = after = IRModule.from_expr(func.with_attr("global_symbol", "main"))
+    mod = after = ir.IRModule.from_expr(func.with_attr("global_symbol", "main"))
     last: Section | None = None
     for section in case.expected:
         if section.name == "pass":
@@ -219,7 +220,7 @@ def check_pass(func: PrimFunc, case: Case) -> None:
         last, after = None, mod
 
 
-def run_pass(section: Section, mod: IRModule) -> IRModule:
+def run_pass(section: Section, mod: ir.IRModule) -> ir.IRModule:
     """Run the pass that a section names, perhaps with arguments, with its options in a context."""
     call, _, config = section.detail.partition(" {")
     name, _, arguments = call.partition("(")
@@ -243,7 +244,7 @@ def check_tensors(case: Case) -> None:
                 assert_computes_reference(**{k: v for k, v in scope(call).items() if k in ("args", "lowered")})
 
 
-def assert_computes_reference(args: list[te.Tensor], lowered: PrimFunc) -> None:
+def assert_computes_reference(args: list[te.Tensor], lowered: ir.PrimFunc) -> None:
     outputs = [a for a in args if not isinstance(a.op, te.PlaceholderOp)]
     have = results(lowered)
     if have is None:

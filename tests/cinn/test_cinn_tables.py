@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from written_texts import WHOLE
 
-from tvmagic import te
+from tvmagic import ir, te
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.cinn.text.numbers import number_value, plain_float
 from tvmagic.cinn.text.parser import is_cinn_text
@@ -18,19 +18,6 @@ from tvmagic.cinn.text.printer import cinn_with_nodes, type_name
 from tvmagic.cinn.text.syntax import INFIX, Expr, Statement, Text, parse_programs
 from tvmagic.cinn.text.unprintable import left_out
 from tvmagic.errors import DiagnosticError, TVMagicError
-from tvmagic.ir import (
-    Block,
-    For,
-    IntImm,
-    IRModule,
-    IterVar,
-    LetStmt,
-    PrimFunc,
-    Var,
-    dtype_of,
-    post_order_visit,
-    substitute,
-)
 from tvmagic.ir.query import nodes_of
 from tvmagic.script import cinn_text, from_cinn, from_source
 
@@ -179,17 +166,17 @@ def test_what_does_not_fit(text: str, code: str) -> None:
 # ---------------------------------------------------------------------------- types
 
 
-def types_of(func: PrimFunc) -> dict[str, str]:
+def types_of(func: ir.PrimFunc) -> dict[str, str]:
     found = {b.name: str(b.dtype) for b in func.buffer_map.values()}
     found |= {p.name: str(p.dtype) for p in func.params if p not in func.buffer_map}
 
     def note(node: Any) -> None:
-        if isinstance(node, LetStmt):
+        if isinstance(node, ir.LetStmt):
             found[node.var.name] = str(node.var.dtype)
-        elif isinstance(node, For):
+        elif isinstance(node, ir.For):
             found[node.loop_var.name] = str(node.loop_var.dtype)
 
-    post_order_visit(func.body, note)
+    ir.post_order_visit(func.body, note)
     return found
 
 
@@ -329,9 +316,9 @@ def test_a_text_that_ends_after_attributes(written: str) -> None:
         from_cinn(f"ScheduleBlock(B)\n{{\n{written}")
 
 
-def notes(func: PrimFunc) -> list[dict[str, Any]]:
+def notes(func: ir.PrimFunc) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
-    post_order_visit(
+    ir.post_order_visit(
         func.body,
         lambda n: found.append(dict(n.annotations)) if hasattr(n, "name_hint") and hasattr(n, "annotations") else None,
     )
@@ -456,9 +443,9 @@ def test_a_tensor_is_as_large_as_its_furthest_access(ends: str) -> None:
         for n, end in enumerate(ends.split())
     ]
     (size,) = next(b.shape for b in from_cinn("\n".join(nests)).buffer_map.values() if b.name == "A")
-    names = {v.name: v for v in nodes_of(size, Var)}
+    names = {v.name: v for v in nodes_of(size, ir.Var)}
     for given in ({"n": 3, "m": 7}, {"n": 5, "m": 2}, {"n": 9, "m": 9}):
-        found = substitute(size, {var: IntImm("int32", given[name]) for name, var in names.items()})
+        found = ir.substitute(size, {var: ir.IntImm("int32", given[name]) for name, var in names.items()})
         assert int(Analyzer().simplify(found)) == max(eval(end, {"cinn_max": max}, dict(given)) for end in ends.split())  # type: ignore[arg-type]
 
 
@@ -538,7 +525,7 @@ def test_a_tensor_that_is_stored_at_flat_indices_and_others() -> None:
 
 def test_names_of_vector_types() -> None:
     for lanes, name in ((1, "float32"), (2, "float32<2>"), (4, "float32<4>")):
-        assert type_name(dtype_of("float32").with_lanes(lanes)) == name
+        assert type_name(ir.dtype_of("float32").with_lanes(lanes)) == name
 
 
 def test_the_lines_of_a_text_and_the_statements_that_they_are_of() -> None:
@@ -555,7 +542,7 @@ def test_a_module_is_printed_function_by_function() -> None:
     func = te.create_prim_func([a, te.compute((4,), lambda i: te.sum(a[i, k], axis=k), name="S")])
     own = from_cinn(cinn_text(func))
     for functions in ([func], [func, func], [own, func], [func, own], [own, own]):
-        module = IRModule({f"f{n}": f for n, f in enumerate(functions)})
+        module = ir.IRModule({f"f{n}": f for n, f in enumerate(functions)})
         text = cinn_text(module)
         assert text.count("ScheduleBlock(S__reduce_init)") == len(functions) == text.count("function f")
 
@@ -587,9 +574,11 @@ def test_axes_that_reduce(body: str, kinds: str) -> None:
         + body
         + "\n}\n}\n}"
     )
-    found: list[Block] = []
-    post_order_visit(func.body, lambda n: found.append(n) if isinstance(n, Block) and n.name_hint == "B" else None)
-    assert "".join("R" if v.iter_type == IterVar.CommReduce else "S" for v in found[0].iter_vars) == kinds
+    found: list[ir.Block] = []
+    ir.post_order_visit(
+        func.body, lambda n: found.append(n) if isinstance(n, ir.Block) and n.name_hint == "B" else None
+    )
+    assert "".join("R" if v.iter_type == ir.IterVar.CommReduce else "S" for v in found[0].iter_vars) == kinds
 
 
 @pytest.mark.parametrize("lists", [False, True])

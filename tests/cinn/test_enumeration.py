@@ -6,18 +6,17 @@ import numpy as np
 import pytest
 
 import tvmagic
-from tvmagic import cinn
+from tvmagic import cinn, ir
 from tvmagic.cinn.enumeration import counted_values, reaches_all
-from tvmagic.ir import NE, IntImm, IterVar, PrimExpr, Range, Var
 from tvmagic.script import from_cinn
 
-I, J = Var("i", "int32"), Var("j", "int32")
-TRUE = IntImm("bool", 1)
+I, J = ir.Var("i", "int32"), ir.Var("j", "int32")
+TRUE = ir.IntImm("bool", 1)
 
 
-def bound(*values: tuple[PrimExpr | int, int]) -> list:
+def bound(*values: tuple[ir.PrimExpr | int, int]) -> list:
     return [
-        (IterVar(Range.from_min_extent(0, size), Var(f"i{n}", "int32"), IterVar.DataPar), value)
+        (ir.IterVar(ir.Range.from_min_extent(0, size), ir.Var(f"i{n}", "int32"), ir.IterVar.DataPar), value)
         for n, (value, size) in enumerate(values)
     ]
 
@@ -32,30 +31,30 @@ def bound(*values: tuple[PrimExpr | int, int]) -> list:
         (bound((2 * I + J, 8)), (3, 3), TRUE, False, False),
         (bound((2 * I + J, 6)), (3, 3), TRUE, False, False),  # values outside
         (bound((I, 4)), (5, 1), I < 4, True, True),
-        (bound((I, 4)), (5, 1), NE(I, 2), False, False),  # 4 different ones, one of them outside
-        (bound((I - 1, 4)), (5, 1), NE(I, 2), False, False),
+        (bound((I, 4)), (5, 1), ir.NE(I, 2), False, False),  # 4 different ones, one of them outside
+        (bound((I - 1, 4)), (5, 1), ir.NE(I, 2), False, False),
         (bound((I, 3)), (3, 2), TRUE, True, False),  # `j` repeats
         (bound((I, 3), (0, 1)), (3, 1), TRUE, True, True),
         (bound((I * J, 7)), (1 << 10, 1 << 10), TRUE, False, False),  # too many to be counted
         (bound((I, 1 << 10), (J, 1 << 10)), (1 << 10, 1 << 10), TRUE, True, True),
-        (bound((I * J, 7)), (3, Var("n", "int32")), TRUE, False, False),
-        (bound((I, 3), (J, Var("n", "int32"))), (3, Var("n", "int32")), TRUE, True, True),
+        (bound((I * J, 7)), (3, ir.Var("n", "int32")), TRUE, False, False),
+        (bound((I, 3), (J, ir.Var("n", "int32"))), (3, ir.Var("n", "int32")), TRUE, True, True),
     ],
 )
 def test_values_of_block_variables(bindings, sizes, condition, all_of_them: bool, once: bool) -> None:
-    ranges = {var: Range.from_min_extent(0, size) for var, size in zip((I, J), sizes)}
+    ranges = {var: ir.Range.from_min_extent(0, size) for var, size in zip((I, J), sizes)}
     assert reaches_all(bindings, ranges, condition, once=False) == all_of_them
     assert reaches_all(bindings, ranges, condition, once=True) == once
 
 
 def test_only_conditions_on_the_variables_of_a_value_are_asked() -> None:
-    ranges = {I: Range.from_min_extent(2, 4), J: Range.from_min_extent(0, 3)}
+    ranges = {I: ir.Range.from_min_extent(2, 4), J: ir.Range.from_min_extent(0, 3)}
     (found,) = counted_values([I * I], ranges, [I < 5, J < 1, I + J < 3]) or [None]
     assert list(found) == [4, 9, 16]
     (odd,) = counted_values([I], ranges, [I % 2]) or [None]  # a condition in numbers
     assert list(odd) == [3, 5]
-    assert counted_values([IntImm("int32", 3)], ranges, []) is None
-    assert counted_values([I + Var("n", "int32")], ranges, []) is None
+    assert counted_values([ir.IntImm("int32", 3)], ranges, []) is None
+    assert counted_values([I + ir.Var("n", "int32")], ranges, []) is None
 
 
 SUM = """

@@ -11,25 +11,10 @@ import pytest
 from refusals import refuses
 
 import tvmagic
-from tvmagic import cinn, te, tir
+from tvmagic import cinn, ir, te, tir
 from tvmagic.cinn.cinn_form import to_tensorir
 from tvmagic.cinn.text.syntax import Region
 from tvmagic.errors import DiagnosticError, TVMagicError
-from tvmagic.ir import (
-    AssertStmt,
-    Block,
-    BufferStore,
-    Evaluate,
-    FloorDiv,
-    IfThenElse,
-    IterVar,
-    LetStmt,
-    PrimFunc,
-    SeqStmt,
-    decl_buffer,
-    post_order_visit,
-    structural_equal,
-)
 from tvmagic.operators import Source, operator_from_cell
 from tvmagic.script import cinn_text, from_cinn, from_source
 
@@ -86,7 +71,7 @@ def test_a_schedule_there_and_back() -> None:
     assert "if ((((4 * i) + i_0) < 10)) {" in text and "__reduce_init" in text and "attrs(note:3)" in text
     again = from_cinn(text)
     assert cinn_text(again) == text
-    assert structural_equal(to_tensorir(again), to_tensorir(schedule.func))
+    assert ir.structural_equal(to_tensorir(again), to_tensorir(schedule.func))
 
 
 def test_what_the_text_leaves_out() -> None:
@@ -108,10 +93,10 @@ def test_what_the_text_leaves_out() -> None:
         }""")
     loop = nest.body.block.body
     inner = loop.body.body.block
-    assert [v.iter_type for v in inner.iter_vars] == [IterVar.DataPar, IterVar.CommReduce]
+    assert [v.iter_type for v in inner.iter_vars] == [ir.IterVar.DataPar, ir.IterVar.CommReduce]
     assert (loop.body.min.value, loop.body.extent.value) == (2, 5)
     assert [int(n) for n in nest.buffer_map[nest.params[0]].shape] == [2, 7]
-    assert isinstance(inner.body.value.b.indices[0], FloorDiv)
+    assert isinstance(inner.body.value.b.indices[0], ir.FloorDiv)
 
 
 WHOLE = dict.fromkeys("ABC", ((8,), "int32"))
@@ -271,7 +256,7 @@ def test_a_split_that_leaves_a_rest_is_added_up_in_parts(fused: bool, factors: l
 
 
 def test_buffers_and_parameters_that_are_given() -> None:
-    a = decl_buffer((100,), "float64", "A")
+    a = ir.decl_buffer((100,), "float64", "A")
     function = from_cinn(block("B[i0] = (A[i0] + 1.0f)"), {"A": a}, params=["B", "A"], name="plus")
     assert [b.name for b in function.buffer_map.values()] == ["B", "A"]
     assert function.buffer_map[function.params[1]] is a
@@ -300,7 +285,7 @@ def test_an_if_around_a_block_is_its_predicate_in_tensorir() -> None:
     found: list[object] = []
     from tvmagic.ir import post_order_visit
 
-    post_order_visit(to_tensorir(function).body, lambda n: found.append(n) if isinstance(n, IfThenElse) else None)
+    post_order_visit(to_tensorir(function).body, lambda n: found.append(n) if isinstance(n, ir.IfThenElse) else None)
     assert not found
 
 
@@ -567,24 +552,24 @@ def test_a_variable_and_an_assertion_hold_what_follows_them() -> None:
 
 def shapes(found: Any) -> Any:
     """The statements of the only block inside, as lists and words."""
-    if isinstance(found, PrimFunc):
+    if isinstance(found, ir.PrimFunc):
         blocks: list[Any] = []
-        post_order_visit(
-            found.body, lambda n: blocks.append(n) if isinstance(n, Block) and n.name_hint == "B" else None
+        ir.post_order_visit(
+            found.body, lambda n: blocks.append(n) if isinstance(n, ir.Block) and n.name_hint == "B" else None
         )
         return shapes(blocks[0].body)
-    if isinstance(found, SeqStmt):
+    if isinstance(found, ir.SeqStmt):
         parts = [shapes(s) for s in found.seq]
         return [p[0] if isinstance(p, list) and len(p) == 1 else p for p in parts]
-    if isinstance(found, BufferStore):
+    if isinstance(found, ir.BufferStore):
         return f"store {found.indices[0]}"
-    if isinstance(found, (LetStmt, AssertStmt)):
+    if isinstance(found, (ir.LetStmt, ir.AssertStmt)):
         inner = shapes(found.body)
         return [
-            "let" if isinstance(found, LetStmt) else "assert",
-            *(inner if isinstance(found.body, SeqStmt) else [inner]),
+            "let" if isinstance(found, ir.LetStmt) else "assert",
+            *(inner if isinstance(found.body, ir.SeqStmt) else [inner]),
         ]
-    return "nothing" if isinstance(found, Evaluate) else type(found).__name__
+    return "nothing" if isinstance(found, ir.Evaluate) else type(found).__name__
 
 
 def test_regions_of_the_text_are_no_values() -> None:
@@ -636,7 +621,7 @@ def test_several_functions_are_a_module(form: str) -> None:
 
 def test_one_function_in_a_frame_is_a_function() -> None:
     func = from_cinn(f"Expr 0 {{\n{FIRST}\n}} // end Expr 0\n")
-    assert isinstance(func, PrimFunc) and cinn_text(func, regions=False, head=False) == FIRST
+    assert isinstance(func, ir.PrimFunc) and cinn_text(func, regions=False, head=False) == FIRST
 
 
 @pytest.mark.parametrize(

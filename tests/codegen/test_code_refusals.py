@@ -10,20 +10,18 @@ import pytest
 from handmade import function, module
 from test_numerics import edge_values
 
-from tvmagic import codegen, tir
+from tvmagic import codegen, ir, tir
 from tvmagic.errors import BuildError
-from tvmagic.ir import Broadcast, BufferStore, Call, GlobalVar, IntImm, IRModule, Ramp, StringImm, decl_buffer
-from tvmagic.ir.expr import Var
 from tvmagic.script import from_source
 
-EIGHT = Ramp(0, 1, 8)
+EIGHT = ir.Ramp(0, 1, 8)
 
 
 HEAD = "from tvm.script import tir as T\n\n@T.prim_func\n"
 
 
-def call(name: str, *args: Any, dtype: str = "") -> Call:
-    return Call(dtype or args[0].dtype, f"tir.{name}", list(args))
+def call(name: str, *args: Any, dtype: str = "") -> ir.Call:
+    return ir.Call(dtype or args[0].dtype, f"tir.{name}", list(args))
 
 
 def kernel(body: str, memory: str = "") -> str:
@@ -35,21 +33,21 @@ def kernel(body: str, memory: str = "") -> str:
 
 
 def test_predicated_gather_is_refused() -> None:
-    x, places = decl_buffer((64,), "float32x4", "X"), decl_buffer((8,), "int32", "P")
-    mask = EIGHT < Broadcast(IntImm("int32", 3), 8)
-    body = BufferStore(x, Broadcast(tir.FloatImm("float32", 1.0), 32), [places[EIGHT]], mask)
+    x, places = ir.decl_buffer((64,), "float32x4", "X"), ir.decl_buffer((8,), "int32", "P")
+    mask = EIGHT < ir.Broadcast(ir.IntImm("int32", 3), 8)
+    body = ir.BufferStore(x, ir.Broadcast(tir.FloatImm("float32", 1.0), 32), [places[EIGHT]], mask)
     with pytest.raises(BuildError):
         codegen.compile_module(module(body, x, places))
 
 
 def test_call_of_unknown_function_is_refused() -> None:
     """Whatever variable names it: a module that was read has others than the one that was printed."""
-    y = decl_buffer((1,), "int32", "Y")
-    v = Var("v", "int32")
+    y = ir.decl_buffer((1,), "int32", "Y")
+    v = ir.Var("v", "int32")
     helper = tir.PrimFunc([v], tir.Evaluate(tir.ret(v + 1)), attrs={"global_symbol": "helper"})
     for named, works in (("helper", True), ("other", False)):
-        main = function(BufferStore(y, Call("int32", GlobalVar(named), [IntImm("int32", 4)]), [0]), y)
-        mod = IRModule({GlobalVar("main"): main, GlobalVar("helper"): helper})
+        main = function(ir.BufferStore(y, ir.Call("int32", ir.GlobalVar(named), [ir.IntImm("int32", 4)]), [0]), y)
+        mod = ir.IRModule({ir.GlobalVar("main"): main, ir.GlobalVar("helper"): helper})
         if works:
             out = np.zeros(1, "int32")
             codegen.compile_module(mod)["main"](out)
@@ -76,9 +74,9 @@ def test_shared_memory_of_unknown_size_is_refused(most: int, fits: bool) -> None
 
 @pytest.mark.parametrize("dtype", ["bool", "bfloat16", "float32x4", "handle"])
 def test_atomic_add_refuses_type(dtype: str) -> None:
-    x = decl_buffer((8,), "float32", "X")
-    others = [] if dtype == "handle" else [decl_buffer((8,), dtype, "V")]
-    added = Call(dtype, "tir.atomic_add", [x.access_ptr("rw"), others[0][0] if others else x.data])
+    x = ir.decl_buffer((8,), "float32", "X")
+    others = [] if dtype == "handle" else [ir.decl_buffer((8,), dtype, "V")]
+    added = ir.Call(dtype, "tir.atomic_add", [x.access_ptr("rw"), others[0][0] if others else x.data])
     with pytest.raises(BuildError):
         codegen.llvm_ir(module(tir.Evaluate(added), x, *others), "llvm -mcpu=haswell", False)
 
@@ -102,9 +100,9 @@ def test_atomic_add_refuses_type(dtype: str) -> None:
     ],
 )
 def test_fixed_point_shift_refuses_more_than_64_bits(q: int, s: int, works: bool, target: str) -> None:
-    x = decl_buffer((1,), "int32", "X")
-    asked = call("q_multiply_shift", x[0], x[0], IntImm("int32", q), IntImm("int32", s))
-    made = _launched(BufferStore(x, asked, [0]), x)
+    x = ir.decl_buffer((1,), "int32", "X")
+    asked = call("q_multiply_shift", x[0], x[0], ir.IntImm("int32", q), ir.IntImm("int32", s))
+    made = _launched(ir.BufferStore(x, asked, [0]), x)
     if works:
         assert codegen.assembly(made, target)
     else:
@@ -113,8 +111,8 @@ def test_fixed_point_shift_refuses_more_than_64_bits(q: int, s: int, works: bool
 
 
 def _launched(body: Any, *buffers: Any) -> Any:
-    tx = tir.IterVar(None, Var("tx", "int32"), tir.IterVar.ThreadIndex, "threadIdx.x")
-    return module(tir.AttrStmt(tx, "thread_extent", IntImm("int32", 4), body), *buffers)
+    tx = tir.IterVar(None, ir.Var("tx", "int32"), tir.IterVar.ThreadIndex, "threadIdx.x")
+    return module(tir.AttrStmt(tx, "thread_extent", ir.IntImm("int32", 4), body), *buffers)
 
 
 def test_shared_memory_needs_constant_size() -> None:
@@ -129,14 +127,14 @@ def test_shared_memory_needs_constant_size() -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "bool", "float32", "float64", "int8"])
 def test_call_with_wrong_arguments_is_refused(dtype: str) -> None:
-    y, v = decl_buffer((1,), dtype, "Y"), Var("v", dtype)
-    x = decl_buffer((1,), dtype, "X")
-    helper = function(BufferStore(y, v, [0]), y, scalars=(v,), name="helper")
-    passed = tir.Evaluate(Call("int32", GlobalVar("helper"), [y.data, x[0]]))
-    mod = IRModule({GlobalVar("main"): function(passed, x, y), GlobalVar("helper"): helper})
+    y, v = ir.decl_buffer((1,), dtype, "Y"), ir.Var("v", dtype)
+    x = ir.decl_buffer((1,), dtype, "X")
+    helper = function(ir.BufferStore(y, v, [0]), y, scalars=(v,), name="helper")
+    passed = tir.Evaluate(ir.Call("int32", ir.GlobalVar("helper"), [y.data, x[0]]))
+    mod = ir.IRModule({ir.GlobalVar("main"): function(passed, x, y), ir.GlobalVar("helper"): helper})
     with pytest.raises(BuildError):
-        bad = function(tir.Evaluate(Call("int32", GlobalVar("helper"), [y.data])), x, y)
-        codegen.compile_module(IRModule({GlobalVar("main"): bad, GlobalVar("helper"): helper}))
+        bad = function(tir.Evaluate(ir.Call("int32", ir.GlobalVar("helper"), [y.data])), x, y)
+        codegen.compile_module(ir.IRModule({ir.GlobalVar("main"): bad, ir.GlobalVar("helper"): helper}))
     built = codegen.compile_module(mod)
     for value in edge_values(dtype):
         given, out = np.array([value]), np.zeros(1, edge_values(dtype).dtype)
@@ -144,31 +142,31 @@ def test_call_with_wrong_arguments_is_refused(dtype: str) -> None:
         assert given.tobytes() == out.tobytes()
 
 
-def stack(kind: Any, count: Any) -> Call:
-    return Call("handle", "tir.tvm_stack_alloca", [kind, count])
+def stack(kind: Any, count: Any) -> ir.Call:
+    return ir.Call("handle", "tir.tvm_stack_alloca", [kind, count])
 
 
 @pytest.mark.parametrize(
     ("kind", "count"),
     [
-        (StringImm("bytes"), IntImm("int32", 1)),
-        (IntImm("int32", 1), IntImm("int32", 1)),
-        (StringImm("shape"), Var("n", "int32")),
-        (StringImm("bytes"), Var("n", "int32")),
+        (ir.StringImm("bytes"), ir.IntImm("int32", 1)),
+        (ir.IntImm("int32", 1), ir.IntImm("int32", 1)),
+        (ir.StringImm("shape"), ir.Var("n", "int32")),
+        (ir.StringImm("bytes"), ir.Var("n", "int32")),
     ],
 )
 def test_stack_allocation_refuses_unknown_kind(kind: Any, count: Any) -> None:
-    made = module(tir.Evaluate(stack(kind, count)), scalars=() if isinstance(count, IntImm) else (count,))
+    made = module(tir.Evaluate(stack(kind, count)), scalars=() if isinstance(count, ir.IntImm) else (count,))
     with pytest.raises(BuildError):
         codegen.llvm_ir(made, "llvm -mcpu=haswell", False)
 
 
 @pytest.mark.parametrize("field", [-1, 11, 13, "n"])
 def test_unknown_descriptor_field_is_refused(field: int | str) -> None:
-    place = Var("p", "handle")
-    number = Var(field, "int32") if isinstance(field, str) else IntImm("int32", field)
-    at = [place, IntImm("int32", 0), number]
-    read, written = Call("int32", "tir.tvm_struct_get", at), Call("int32", "tir.tvm_struct_set", [*at, 1])
+    place = ir.Var("p", "handle")
+    number = ir.Var(field, "int32") if isinstance(field, str) else ir.IntImm("int32", field)
+    at = [place, ir.IntImm("int32", 0), number]
+    read, written = ir.Call("int32", "tir.tvm_struct_get", at), ir.Call("int32", "tir.tvm_struct_set", [*at, 1])
     for call in (read, written):
         with pytest.raises(BuildError):
             codegen.llvm_ir(module(tir.Evaluate(call), scalars=(place,)), "llvm -mcpu=haswell", False)

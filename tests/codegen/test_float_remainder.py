@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 import tvmagic
 from tvmagic import codegen, ir, te
 from tvmagic.codegen.math.float_remainder import fmod_text
-from tvmagic.ir import DataType
 
 WORDS = {"float32": "uint32", "float64": "uint64"}
 
@@ -24,7 +23,7 @@ class Remainder:
 
     def __init__(self, dtype: str) -> None:
         kind = {"float32": "float", "float64": "double"}[dtype]
-        text = f"""{fmod_text("rest", DataType(dtype))}
+        text = f"""{fmod_text("rest", ir.DataType(dtype))}
 define void @all(ptr %x, ptr %y, ptr %z, i64 %n) {{
 entry:
   br label %loop

@@ -7,10 +7,8 @@ import pytest
 from handmade import allocate, flat, function, local, loop, matmul, module
 
 import tvmagic
-from tvmagic import codegen, te, tir
+from tvmagic import codegen, ir, te, tir
 from tvmagic.errors import BuildError, TVMagicError
-from tvmagic.ir import Broadcast, ForKind, GlobalVar, IRModule, Ramp, decl_buffer
-from tvmagic.ir.expr import Var
 from tvmagic.script import from_source
 
 
@@ -31,9 +29,9 @@ def test_the_tile_stays_in_vector_registers():
     assert body.count("%rsp") == 0
 
 
-@pytest.mark.parametrize("kind", [ForKind.SERIAL, ForKind.PARALLEL, ForKind.UNROLLED])
+@pytest.mark.parametrize("kind", [ir.ForKind.SERIAL, ir.ForKind.PARALLEL, ir.ForKind.UNROLLED])
 def test_loops_of_every_kind(kind):
-    x, y = decl_buffer((100,), "float32", "X"), decl_buffer((100,), "float32", "Y")
+    x, y = ir.decl_buffer((100,), "float32", "X"), ir.decl_buffer((100,), "float32", "Y")
     body = loop(100, lambda i: tir.BufferStore(y, x[i] * 2.0 + 1.0, [i]), kind)
     built = codegen.compile_module(module(body, x, y))
     values = np.arange(100, dtype="float32")
@@ -43,10 +41,10 @@ def test_loops_of_every_kind(kind):
 @pytest.mark.parametrize("stride", [1, 2, 3, -1, -2, 5, 0])
 def test_strided_vectors(stride):
     lanes = 8
-    x, y = decl_buffer((64,), "float32", "X"), decl_buffer((64,), "float32", "Y")
+    x, y = ir.decl_buffer((64,), "float32", "X"), ir.decl_buffer((64,), "float32", "Y")
     first = 0 if stride >= 0 else 40
-    load = x[Ramp(first, stride, lanes)]
-    body = tir.SeqStmt([tir.BufferStore(y, load, [Ramp(first, stride or 1, lanes)])])
+    load = x[ir.Ramp(first, stride, lanes)]
+    body = tir.SeqStmt([tir.BufferStore(y, load, [ir.Ramp(first, stride or 1, lanes)])])
     built = codegen.compile_module(module(body, x, y))
     values = np.random.default_rng(1).standard_normal(64).astype("float32")
     result = np.zeros(64, "float32")
@@ -62,8 +60,8 @@ def test_elements_a_few_places_apart_are_loaded_by_whole_vectors_that_end_with_t
     """LLVM takes a load of 15 or 29 lanes apart into vectors of 8, 4, 2 and 1."""
     lanes = 8
     count = (lanes - 1) * abs(stride) + 1
-    x, y = decl_buffer((count,), "int16", "X"), decl_buffer((lanes,), "int16", "Y")
-    body = tir.BufferStore(y, x[Ramp(0 if stride > 0 else count - 1, stride, lanes)], [Ramp(0, 1, lanes)])
+    x, y = ir.decl_buffer((count,), "int16", "X"), ir.decl_buffer((lanes,), "int16", "Y")
+    body = tir.BufferStore(y, x[ir.Ramp(0 if stride > 0 else count - 1, stride, lanes)], [ir.Ramp(0, 1, lanes)])
     built = codegen.compile_module(module(body, x, y))
     assert re.findall(r"load <(\d+) x i16>", built.get_source("raw")) == ["8"] * abs(stride)
     values, result = np.arange(count, dtype="int16"), np.zeros(lanes, "int16")
@@ -73,13 +71,13 @@ def test_elements_a_few_places_apart_are_loaded_by_whole_vectors_that_end_with_t
 
 @pytest.mark.parametrize("dtype", ["float32", "bool", "int8", "float64"])
 def test_gather_and_masked_access(dtype):
-    x, y = decl_buffer((32,), dtype, "X"), decl_buffer((16,), dtype, "Y")
-    index = decl_buffer((16,), "int32", "I")
-    lanes = index[Ramp(0, 1, 16)]
-    mask = lanes < Broadcast(tir.IntImm("int32", 16), 16)
+    x, y = ir.decl_buffer((32,), dtype, "X"), ir.decl_buffer((16,), dtype, "Y")
+    index = ir.decl_buffer((16,), "int32", "I")
+    lanes = index[ir.Ramp(0, 1, 16)]
+    mask = lanes < ir.Broadcast(tir.IntImm("int32", 16), 16)
     gathered = tir.BufferLoad(x, [lanes], mask)
-    keep = Ramp(0, 1, 16) < Broadcast(tir.IntImm("int32", 11), 16)
-    built = codegen.compile_module(module(tir.BufferStore(y, gathered, [Ramp(0, 1, 16)], keep), x, index, y))
+    keep = ir.Ramp(0, 1, 16) < ir.Broadcast(tir.IntImm("int32", 11), 16)
+    built = codegen.compile_module(module(tir.BufferStore(y, gathered, [ir.Ramp(0, 1, 16)], keep), x, index, y))
     rng = np.random.default_rng(2)
     values = rng.integers(0, 2, 32).astype(dtype)
     places = rng.integers(0, 32, 16).astype("int32")
@@ -91,9 +89,9 @@ def test_gather_and_masked_access(dtype):
 
 
 def test_symbolic_sizes_are_read_from_the_shapes():
-    n = Var("n", "int32")
-    x, y = decl_buffer((n, 4), "float32", "X"), decl_buffer((n * 4,), "float32", "Y")
-    body = loop(n * 4, lambda i: tir.BufferStore(y, flat(x)[i] + 1.0, [i]), ForKind.PARALLEL)
+    n = ir.Var("n", "int32")
+    x, y = ir.decl_buffer((n, 4), "float32", "X"), ir.decl_buffer((n * 4,), "float32", "Y")
+    body = loop(n * 4, lambda i: tir.BufferStore(y, flat(x)[i] + 1.0, [i]), ir.ForKind.PARALLEL)
     built = codegen.compile_module(module(body, x, y))
     values = np.ones((5, 4), "float32")
     np.testing.assert_array_equal(built(values), np.full(20, 2.0, "float32"))
@@ -102,13 +100,13 @@ def test_symbolic_sizes_are_read_from_the_shapes():
 
 
 def test_one_function_calls_another():
-    x = decl_buffer((8,), "float32", "X")
+    x = ir.decl_buffer((8,), "float32", "X")
     inner = function(loop(8, lambda i: tir.BufferStore(x, x[i] * 2.0, [i])), x, name="inner")
-    mod = IRModule({"inner": inner})
-    y = decl_buffer((8,), "float32", "Y")
+    mod = ir.IRModule({"inner": inner})
+    y = ir.decl_buffer((8,), "float32", "Y")
     callee = mod.get_global_var("inner")
     twice = tir.SeqStmt([tir.Evaluate(callee(y.data)), tir.Evaluate(callee(y.data))])
-    mod = mod.with_functions({GlobalVar("main"): function(twice, y)})
+    mod = mod.with_functions({ir.GlobalVar("main"): function(twice, y)})
     built = codegen.compile_module(mod)
     values = np.arange(8, dtype="float32")
     built["main"](values)
@@ -117,7 +115,7 @@ def test_one_function_calls_another():
 
 def test_a_large_allocation_comes_from_the_heap():
     count = 100_000
-    x, y = decl_buffer((count,), "float32", "X"), decl_buffer((count,), "float32", "Y")
+    x, y = ir.decl_buffer((count,), "float32", "X"), ir.decl_buffer((count,), "float32", "Y")
     pointer, scratch = local("scratch", count, scope="global")
     copy = loop(count, lambda i: tir.BufferStore(scratch, x[i] + 1.0, [i]))
     back = loop(count, lambda i: tir.BufferStore(y, scratch[count - 1 - i], [i]))
@@ -129,10 +127,10 @@ def test_a_large_allocation_comes_from_the_heap():
 
 
 def test_while_let_and_branches():
-    y = decl_buffer((10,), "int32", "Y")
+    y = ir.decl_buffer((10,), "int32", "Y")
     pointer, cell = local("cell", 1, "int32")
     start = tir.BufferStore(cell, tir.IntImm("int32", 0), [0])
-    value = Var("v", "int32")
+    value = ir.Var("v", "int32")
     odd = tir.EQ(tir.FloorMod(value, tir.IntImm("int32", 2)), tir.IntImm("int32", 1))
     step = tir.LetStmt(
         value,
@@ -150,8 +148,8 @@ def test_while_let_and_branches():
 
 
 def test_an_assertion_that_fails_is_an_error():
-    n = Var("n", "int32")
-    x = decl_buffer((n,), "float32", "X")
+    n = ir.Var("n", "int32")
+    x = ir.decl_buffer((n,), "float32", "X")
     message = tir.StringImm("n is small")
     body = tir.AssertStmt(n < 4, message, loop(n, lambda i: tir.BufferStore(x, x[i] + 1.0, [i])))
     built = codegen.compile_module(module(body, x))
@@ -161,7 +159,7 @@ def test_an_assertion_that_fails_is_an_error():
 
 
 def test_a_function_that_is_not_lowered_is_refused():
-    x = decl_buffer((4,), "float32", "X")
+    x = ir.decl_buffer((4,), "float32", "X")
     block = tir.Block([], [], [], "root", tir.BufferStore(x, x[0] + 1.0, [0]))
     with pytest.raises(BuildError, match="`BlockRealize`"):
         codegen.compile_module(module(tir.BlockRealize([], True, block), x))
@@ -176,7 +174,7 @@ def test_assembly_of_other_machines(triple):
 
 
 def test_threads_of_a_gpu_are_special_registers():
-    x, y = decl_buffer((256,), "float32", "X"), decl_buffer((256,), "float32", "Y")
+    x, y = ir.decl_buffer((256,), "float32", "X"), ir.decl_buffer((256,), "float32", "Y")
     block, thread = (
         tir.IterVar((0, 16), name, tir.IterVar.ThreadIndex, tag)
         for name, tag in (("bx", "blockIdx.x"), ("tx", "threadIdx.x"))
@@ -198,7 +196,7 @@ def test_code_for_another_machine_does_not_run_here():
 
 
 def test_deep_expressions_and_long_bodies():
-    x, y = decl_buffer((8,), "float32", "X"), decl_buffer((8,), "float32", "Y")
+    x, y = ir.decl_buffer((8,), "float32", "X"), ir.decl_buffer((8,), "float32", "Y")
     deep = x[0]
     for i in range(1000):
         deep = deep + x[i % 8]
@@ -213,8 +211,8 @@ def test_deep_expressions_and_long_bodies():
 
 
 def test_chains_of_lets_do_not_exhaust_the_stack():
-    y = decl_buffer((1,), "int32", "Y")
-    names = [Var(f"v{i}", "int32") for i in range(5000)]
+    y = ir.decl_buffer((1,), "int32", "Y")
+    names = [ir.Var(f"v{i}", "int32") for i in range(5000)]
     body = tir.BufferStore(y, names[-1], [0])
     for previous, var in reversed(list(zip([None, *names], names))):
         body = tir.LetStmt(var, tir.IntImm("int32", 1) if previous is None else previous + 1, body)

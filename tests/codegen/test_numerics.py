@@ -10,11 +10,9 @@ from handmade import module
 from sampling import every
 
 import tvmagic
-from tvmagic import codegen, te, tir
+from tvmagic import codegen, ir, te, tir
 from tvmagic.errors import BuildError, TVMagicError
 from tvmagic.eval.ops import CALLS
-from tvmagic.ir import BufferLoad, BufferStore, Call, Cast, PrimFunc, Ramp, Var, decl_buffer
-from tvmagic.ir.dtype import DataType
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.ir.semantics import convert_number
 from tvmagic.script import from_source
@@ -50,10 +48,10 @@ def pairs(dtype):
 def run(make, dtypes, result, arrays, lanes):
     """The compiled `make(elements...)` on arrays, `lanes` at a time."""
     count = len(arrays[0])
-    ins = [decl_buffer((count,), d, f"X{i}") for i, d in enumerate(dtypes)]
-    out = decl_buffer((count,), result, "Y")
+    ins = [ir.decl_buffer((count,), d, f"X{i}") for i, d in enumerate(dtypes)]
+    out = ir.decl_buffer((count,), result, "Y")
     i = tir.Var("i", "int32")
-    place = [i] if lanes == 1 else [Ramp(i * lanes, 1, lanes)]
+    place = [i] if lanes == 1 else [ir.Ramp(i * lanes, 1, lanes)]
     body = tir.BufferStore(out, make(*(x[place] for x in ins)), place)
     built = codegen.compile_module(module(tir.For(i, 0, count // lanes, 0, body), *ins, out))
     return built(*arrays)
@@ -69,10 +67,10 @@ def assert_same(result, expected):
 @pytest.mark.parametrize(("processor", "width", "choice"), [("haswell", 8, "vblendvp"), ("znver4", 16, "vmovap")])
 def test_an_extreme_is_an_instruction_and_two_for_a_nan(processor, width, choice):
     """A constant is no NaN, so that one instruction is enough. It had been two comparisons, their `or` and a choice."""
-    x, z, out = (decl_buffer((width,), "float32", name) for name in "XZY")
-    place = [Ramp(0, 1, width)]
+    x, z, out = (ir.decl_buffer((width,), "float32", name) for name in "XZY")
+    place = [ir.Ramp(0, 1, width)]
     for other, count in ((z[place], 1), (tir.Broadcast(tir.const(0, "float32"), width), 0)):
-        body = BufferStore(out, tir.Max(x[place], other), place)
+        body = ir.BufferStore(out, tir.Max(x[place], other), place)
         text = codegen.assembly(module(body, x, z, out), f"llvm -mtriple=x86_64-linux-gnu -mcpu={processor}")
         assert len(re.findall(r"\tvmaxps\t", text)) == 1
         assert len(re.findall(r"\tvcmp", text)) == count and (choice in text.split("vmaxps")[1]) >= (count == 1)
@@ -146,7 +144,7 @@ def test_bits(dtype, lanes):
     a, b = pairs(dtype)
 
     def call(name):
-        return lambda *args: Call(args[0].dtype, f"tir.{name}", args)
+        return lambda *args: ir.Call(args[0].dtype, f"tir.{name}", args)
 
     for name, reference in (
         ("bitwise_and", np.bitwise_and),
@@ -180,7 +178,7 @@ def test_conversions(lanes, source, target):
         expected = a.astype(numpy_dtype(target))
         if target == "bfloat16" and source == "float64" or target == "bfloat16" and source in SIGNED + UNSIGNED:
             expected = _nearest_bfloat16(a)  # ml_dtypes rounds twice
-    result = run(lambda x: Cast(DataType(target).with_lanes(lanes), x), [source], target, [a], lanes)
+    result = run(lambda x: ir.Cast(ir.DataType(target).with_lanes(lanes), x), [source], target, [a], lanes)
     assert_same(result, expected)
 
 
@@ -195,7 +193,7 @@ def test_a_float_beyond_an_integer_type_becomes_its_nearest_end(source, target):
     wide = [float(x) for x in a]
     expected = [0 if x != x else info.max if x > info.max else info.min if x < info.min else int(x) for x in wide]
     expected = np.array([min(max(x, info.min), info.max) for x in expected], target)
-    result = run(lambda x: Cast(DataType(target).with_lanes(LANES), x), [source], target, [a], LANES)
+    result = run(lambda x: ir.Cast(ir.DataType(target).with_lanes(LANES), x), [source], target, [a], LANES)
     np.testing.assert_array_equal(result, expected)
 
 
@@ -228,7 +226,7 @@ def test_rounding_and_tests_of_floats(dtype, lanes):
     a, b = pairs(dtype)
 
     def call(name):
-        return lambda *args: Call(args[0].dtype, f"tir.{name}", args)
+        return lambda *args: ir.Call(args[0].dtype, f"tir.{name}", args)
 
     with np.errstate(all="ignore"):
         for name, reference in (
@@ -261,13 +259,13 @@ def test_logic_and_selection(lanes):
 def test_math_of_the_c_library():
     values = np.linspace(-0.9, 0.9, 64).astype("float32")
     for name in "tan sinh cosh asin acos atan asinh atanh".split():
-        result = run(lambda x, name=name: Call(x.dtype, f"tir.{name}", [x]), ["float32"], "float32", [values], LANES)
+        result = run(lambda x, name=name: ir.Call(x.dtype, f"tir.{name}", [x]), ["float32"], "float32", [values], LANES)
         numpy_name = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "atanh": "arctanh"}
         expected = getattr(np, numpy_name.get(name, name))(values.astype("float64"))
         np.testing.assert_allclose(result, expected, rtol=3e-7)
     other = values[::-1].copy()
     for name, reference in (("atan2", np.arctan2), ("hypot", np.hypot), ("nextafter", np.nextafter), ("fmod", np.fmod)):
-        made = lambda x, y, name=name: Call(x.dtype, f"tir.{name}", [x, y])  # noqa: E731
+        made = lambda x, y, name=name: ir.Call(x.dtype, f"tir.{name}", [x, y])  # noqa: E731
         result = run(made, ["float32", "float32"], "float32", [values, other], LANES)
         np.testing.assert_allclose(result, reference(values, other), rtol=3e-7)
 
@@ -275,7 +273,7 @@ def test_math_of_the_c_library():
 def test_fma_rounds_once():
     a = np.full(8, 1 + 2.0**-23, "float32")
     c = np.full(8, -(1 + 2.0**-22), "float32")
-    made = lambda x, y, z: Call(x.dtype, "tir.fma", [x, y, z])  # noqa: E731
+    made = lambda x, y, z: ir.Call(x.dtype, "tir.fma", [x, y, z])  # noqa: E731
     assert_same(run(made, ["float32"] * 3, "float32", [a, a, c], LANES), np.full(8, 2.0**-46, "float32"))
 
 
@@ -385,12 +383,12 @@ MEANINGLESS = [
 @pytest.mark.parametrize(("name", "given", "result"), MEANINGLESS)
 def test_a_call_of_types_that_an_operator_does_not_have_is_refused(name, given, result):
     """LLVM would end the process for some of them."""
-    buffers = [decl_buffer((4,), dtype, name=f"A{n}") for n, dtype in enumerate(given)]
-    out = decl_buffer((4,), result, name="B")
-    body = BufferStore(out, Call(result, f"tir.{name}", [BufferLoad(b, [0]) for b in buffers]), [0])
-    handles = [Var(f"p{n}", "handle") for n in range(len(buffers) + 1)]
+    buffers = [ir.decl_buffer((4,), dtype, name=f"A{n}") for n, dtype in enumerate(given)]
+    out = ir.decl_buffer((4,), result, name="B")
+    body = ir.BufferStore(out, ir.Call(result, f"tir.{name}", [ir.BufferLoad(b, [0]) for b in buffers]), [0])
+    handles = [ir.Var(f"p{n}", "handle") for n in range(len(buffers) + 1)]
     with pytest.raises(BuildError, match=f"`{name}` takes .*; here it makes `{result}`") as caught:
-        tvmagic.build(PrimFunc(handles, body, buffer_map=dict(zip(handles, [*buffers, out]))))
+        tvmagic.build(ir.PrimFunc(handles, body, buffer_map=dict(zip(handles, [*buffers, out]))))
     assert caught.value.hint
 
 
@@ -403,7 +401,7 @@ def test_bits_of_a_float_are_not_counted(name):
 @pytest.mark.parametrize(("first", "signed"), [(0, False), (3, False), (-1, True)])
 def test_what_is_never_negative_is_divided_without_a_sign(first, signed):
     """Such a division is cheaper, and there is nothing to round down."""
-    out, var = decl_buffer((16,), "int32", "X"), tir.Var("i", "int32")
+    out, var = ir.decl_buffer((16,), "int32", "X"), tir.Var("i", "int32")
     value = tir.floordiv(var, 3) * 100 + tir.floormod(var, 3)
     mod = module(tir.For(var, first, 16, 0, tir.BufferStore(out, value, [var - first])), out)
     words = re.findall(r" ([su](?:div|rem)) ", codegen.llvm_ir(mod, None, False))
@@ -454,7 +452,7 @@ def test_floats_become_integers_at_the_ends_of_types_as_in_numbers(source: str) 
                 s[y].vectorize(s[y].split(y.op.axis[0], lanes)[1])
             got = np.zeros(32, target)
             tvmagic.build(s, [x, y])(values, got)
-            wanted = [convert_number(v, DataType(target)) for v in values.tolist()]
+            wanted = [convert_number(v, ir.DataType(target)) for v in values.tolist()]
             assert got.tolist() == wanted, (target, lanes, values[got != np.array(wanted, target)])
 
 

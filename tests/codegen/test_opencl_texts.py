@@ -9,29 +9,10 @@ from typing import Any
 import pytest
 from refusals import refuses
 
+from tvmagic import ir
 from tvmagic.codegen.gpu.opencl.expressions import ExpressionWriter
 from tvmagic.codegen.gpu.opencl.types import Plain, constant, register_type, unsigned
 from tvmagic.errors import BuildError
-from tvmagic.ir import (
-    And,
-    Call,
-    Cast,
-    Div,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Max,
-    Min,
-    Mod,
-    Not,
-    Or,
-    PrimExpr,
-    Ramp,
-    Select,
-    Shuffle,
-    Var,
-    dtype_of,
-)
 
 DTYPES = {
     "x": "int32",
@@ -50,7 +31,7 @@ DTYPES = {
     "b": "bool",
     "e": "bool",
 }
-V = {name: Var(name, dtype) for name, dtype in DTYPES.items()}
+V = {name: ir.Var(name, dtype) for name, dtype in DTYPES.items()}
 
 
 def writer() -> ExpressionWriter:
@@ -61,8 +42,8 @@ def writer() -> ExpressionWriter:
     return made
 
 
-def op(dtype: str, name: str, *args: Any) -> PrimExpr:
-    return Call(dtype, f"tir.{name}", list(args))
+def op(dtype: str, name: str, *args: Any) -> ir.PrimExpr:
+    return ir.Call(dtype, f"tir.{name}", list(args))
 
 
 EXPRESSIONS: list[tuple[Callable[..., Any], str]] = [
@@ -78,49 +59,49 @@ EXPRESSIONS: list[tuple[Callable[..., Any], str]] = [
     (lambda v: v.b - v.e, "(b ^ e)"),
     (lambda v: v.i * 3 + 1, "((i * 3) + 1)"),
     (lambda v: v.c + v.c, "add_uchar(c, c)"),
-    (lambda v: Min(v.x, v.y), "min_int(x, y)"),
-    (lambda v: Max(v.f, v.g), "max_float(f, g)"),
-    (lambda v: Min(v.b, v.e), "(b & e)"),
-    (lambda v: Max(v.b, v.e), "(b | e)"),
-    (lambda v: FloorDiv(v.i, v.j + 1), "(i / (j + 1))"),
-    (lambda v: FloorMod(v.i, IntImm("int32", 4)), "(i % 4)"),
-    (lambda v: FloorDiv(v.x, v.y), "floordiv_int(x, y)"),
-    (lambda v: FloorMod(v.x, IntImm("int32", 4)), "floormod_int(x, 4)"),
-    (lambda v: FloorDiv(v.i, v.j), "floordiv_int(i, j)"),
-    (lambda v: FloorDiv(v.i, v.j - 1), "floordiv_int(i, (j - 1))"),
-    (lambda v: Div(v.i, v.j + 1), "(i / (j + 1))"),
-    (lambda v: Mod(v.i, v.j + 1), "(i % (j + 1))"),
-    (lambda v: Div(v.x, v.y), "truncdiv_int(x, y)"),
-    (lambda v: Mod(v.x, v.y), "truncmod_int(x, y)"),
-    (lambda v: Div(v.f, v.g), "(f / g)"),
-    (lambda v: FloorDiv(v.f, v.g), "floordiv_float(f, g)"),
-    (lambda v: FloorMod(v.f, v.g), "floormod_float(f, g)"),
-    (lambda v: Div(v.h, v.h), "from_half(to_half((h / h)))"),
-    (lambda v: FloorDiv(v.b, v.e), "(b & e)"),
-    (lambda v: FloorMod(v.b, v.e), "false"),
-    (lambda v: FloorDiv(v.c, IntImm("uint8", 3)), "(uchar)(c / ((uchar)3))"),
-    (lambda v: FloorMod(v.c, IntImm("uint8", 3)), "(uchar)(c % ((uchar)3))"),
+    (lambda v: ir.Min(v.x, v.y), "min_int(x, y)"),
+    (lambda v: ir.Max(v.f, v.g), "max_float(f, g)"),
+    (lambda v: ir.Min(v.b, v.e), "(b & e)"),
+    (lambda v: ir.Max(v.b, v.e), "(b | e)"),
+    (lambda v: ir.FloorDiv(v.i, v.j + 1), "(i / (j + 1))"),
+    (lambda v: ir.FloorMod(v.i, ir.IntImm("int32", 4)), "(i % 4)"),
+    (lambda v: ir.FloorDiv(v.x, v.y), "floordiv_int(x, y)"),
+    (lambda v: ir.FloorMod(v.x, ir.IntImm("int32", 4)), "floormod_int(x, 4)"),
+    (lambda v: ir.FloorDiv(v.i, v.j), "floordiv_int(i, j)"),
+    (lambda v: ir.FloorDiv(v.i, v.j - 1), "floordiv_int(i, (j - 1))"),
+    (lambda v: ir.Div(v.i, v.j + 1), "(i / (j + 1))"),
+    (lambda v: ir.Mod(v.i, v.j + 1), "(i % (j + 1))"),
+    (lambda v: ir.Div(v.x, v.y), "truncdiv_int(x, y)"),
+    (lambda v: ir.Mod(v.x, v.y), "truncmod_int(x, y)"),
+    (lambda v: ir.Div(v.f, v.g), "(f / g)"),
+    (lambda v: ir.FloorDiv(v.f, v.g), "floordiv_float(f, g)"),
+    (lambda v: ir.FloorMod(v.f, v.g), "floormod_float(f, g)"),
+    (lambda v: ir.Div(v.h, v.h), "from_half(to_half((h / h)))"),
+    (lambda v: ir.FloorDiv(v.b, v.e), "(b & e)"),
+    (lambda v: ir.FloorMod(v.b, v.e), "false"),
+    (lambda v: ir.FloorDiv(v.c, ir.IntImm("uint8", 3)), "(uchar)(c / ((uchar)3))"),
+    (lambda v: ir.FloorMod(v.c, ir.IntImm("uint8", 3)), "(uchar)(c % ((uchar)3))"),
     (lambda v: v.x < v.y, "(x < y)"),
     (lambda v: v.f >= v.g, "(f >= g)"),
-    (lambda v: And(v.b, v.e), "(b && e)"),
-    (lambda v: Or(v.b, v.e), "(b || e)"),
-    (lambda v: Not(v.b), "(!b)"),
-    (lambda v: Select(v.b, v.x, v.y), "(b ? x : y)"),
-    (lambda v: Cast("int32", v.x), "x"),
-    (lambda v: Cast("int64", v.x), "((long)x)"),
-    (lambda v: Cast("int8", v.x), "((char)x)"),
-    (lambda v: Cast("bool", v.x), "(x != 0)"),
-    (lambda v: Cast("float32", v.x), "((float)x)"),
-    (lambda v: Cast("int32", v.f), "(f != f ? (int)0 : convert_int_sat_rtz(f))"),
-    (lambda v: Cast("uint8", v.d), "(d != d ? (uchar)0 : convert_uchar_sat_rtz(d))"),
-    (lambda v: Cast("float64", v.f), "((double)f)"),
-    (lambda v: Cast("float16", v.f), "from_half(to_half(((float)f)))"),
-    (lambda v: Cast("float16", v.s), "from_half(to_half(((float)s)))"),
-    (lambda v: Cast("float16", v.d), "from_half(to_half(((float)to_odd(((double)d)))))"),
-    (lambda v: Cast("float16", v.x), "from_half(to_half(((float)to_odd(((double)x)))))"),
-    (lambda v: Cast("bool", v.f), "(f != 0)"),
-    (lambda v: Cast("float32", v.h), "((float)h)"),
-    (lambda v: Cast("float32", v.b), "((float)b)"),
+    (lambda v: ir.And(v.b, v.e), "(b && e)"),
+    (lambda v: ir.Or(v.b, v.e), "(b || e)"),
+    (lambda v: ir.Not(v.b), "(!b)"),
+    (lambda v: ir.Select(v.b, v.x, v.y), "(b ? x : y)"),
+    (lambda v: ir.Cast("int32", v.x), "x"),
+    (lambda v: ir.Cast("int64", v.x), "((long)x)"),
+    (lambda v: ir.Cast("int8", v.x), "((char)x)"),
+    (lambda v: ir.Cast("bool", v.x), "(x != 0)"),
+    (lambda v: ir.Cast("float32", v.x), "((float)x)"),
+    (lambda v: ir.Cast("int32", v.f), "(f != f ? (int)0 : convert_int_sat_rtz(f))"),
+    (lambda v: ir.Cast("uint8", v.d), "(d != d ? (uchar)0 : convert_uchar_sat_rtz(d))"),
+    (lambda v: ir.Cast("float64", v.f), "((double)f)"),
+    (lambda v: ir.Cast("float16", v.f), "from_half(to_half(((float)f)))"),
+    (lambda v: ir.Cast("float16", v.s), "from_half(to_half(((float)s)))"),
+    (lambda v: ir.Cast("float16", v.d), "from_half(to_half(((float)to_odd(((double)d)))))"),
+    (lambda v: ir.Cast("float16", v.x), "from_half(to_half(((float)to_odd(((double)x)))))"),
+    (lambda v: ir.Cast("bool", v.f), "(f != 0)"),
+    (lambda v: ir.Cast("float32", v.h), "((float)h)"),
+    (lambda v: ir.Cast("float32", v.b), "((float)b)"),
     (lambda v: op("float32", "sqrt", v.f), "sqrt(f)"),
     (lambda v: op("float32", "round", v.f), "rint(f)"),
     (lambda v: op("float32", "nearbyint", v.f), "rint(f)"),
@@ -147,19 +128,19 @@ EXPRESSIONS: list[tuple[Callable[..., Any], str]] = [
     (lambda v: op("int32", "popcount", v.x), "((int)popcount((uint)x))"),
     (lambda v: op("int32", "clz", v.s), "((int)clz((uchar)s))"),
     (lambda v: op("int64", "popcount", v.x), "((long)popcount((uint)x))"),
-    (lambda v: op("uint64", "large_uint_imm", IntImm("int64", 5), IntImm("int64", 1)), "4294967301uL"),
+    (lambda v: op("uint64", "large_uint_imm", ir.IntImm("int64", 5), ir.IntImm("int64", 1)), "4294967301uL"),
     (lambda v: op("int32", "likely", v.x), "x"),
     (lambda v: op("int32", "if_then_else", v.b, v.x, v.y), "(b ? x : y)"),
     (
-        lambda v: op("int32", "q_multiply_shift", v.x, v.y, IntImm("int32", 31), IntImm("int32", 0)),
+        lambda v: op("int32", "q_multiply_shift", v.x, v.y, ir.IntImm("int32", 31), ir.IntImm("int32", 0)),
         "((int)((long)(((ulong)(long)x) * (ulong)(long)y + 1073741824UL) >> 31))",
     ),
     (
-        lambda v: op("int32", "q_multiply_shift", v.x, v.y, IntImm("int32", 31), IntImm("int32", 2)),
+        lambda v: op("int32", "q_multiply_shift", v.x, v.y, ir.IntImm("int32", 31), ir.IntImm("int32", 2)),
         "((int)((long)(((ulong)(long)x << 2) * (ulong)(long)y + 1073741824UL) >> 31))",
     ),
     (
-        lambda v: op("int32", "q_multiply_shift", v.x, v.y, IntImm("int32", 31), IntImm("int32", -1)),
+        lambda v: op("int32", "q_multiply_shift", v.x, v.y, ir.IntImm("int32", 31), ir.IntImm("int32", -1)),
         "((int)((long)(((ulong)(long)x) * (ulong)(long)y + 2147483648UL) >> 32))",
     ),
     (lambda v: op("float32", "reinterpret", v.x), "as_float(x)"),
@@ -172,7 +153,7 @@ EXPRESSIONS: list[tuple[Callable[..., Any], str]] = [
 
 
 class Names:
-    def __getattr__(self, name: str) -> Var:
+    def __getattr__(self, name: str) -> ir.Var:
         return V[name]
 
 
@@ -188,8 +169,8 @@ def test_expressions(number: int) -> None:
 def test_types_that_there_are_not() -> None:
     for dtype in ("int4", "float8", "handle", "uint128", "e4m3_float8", "float128"):
         with refuses("codegen.opencl.unsupported_dtype", error=Exception):
-            register_type(dtype_of(dtype))
-    assert [unsigned(dtype_of(t)) for t in ("int8", "uint16", "int32", "int64")] == ["uint", "uint", "uint", "ulong"]
+            register_type(ir.dtype_of(dtype))
+    assert [unsigned(ir.dtype_of(t)) for t in ("int8", "uint16", "int32", "int64")] == ["uint", "uint", "uint", "ulong"]
 
 
 @pytest.mark.parametrize(
@@ -225,18 +206,18 @@ def test_types_that_there_are_not() -> None:
     ],
 )
 def test_constants(dtype: str, value: float, text: str) -> None:
-    assert constant(dtype_of(dtype), value) == text
+    assert constant(ir.dtype_of(dtype), value) == text
 
 
 def test_what_kernels_cannot_do() -> None:
     v = Names()
     for node, said in (
         (op("int32", "sin", v.x), "`sin` takes floats, not `int32`"),
-        (Shuffle([Ramp(v.i, 1, 2)], [2]), "constants within its vectors"),
-        (Shuffle([Ramp(v.i, 1, 2)], [-1]), "constants within its vectors"),
+        (ir.Shuffle([ir.Ramp(v.i, 1, 2)], [2]), "constants within its vectors"),
+        (ir.Shuffle([ir.Ramp(v.i, 1, 2)], [-1]), "constants within its vectors"),
         (op("int64", "reinterpret", v.x), "are not of the same size"),
-        (Var("z", "int32"), "is used where it is not defined"),
-        (op("int32", "q_multiply_shift", v.x, v.y, v.x, IntImm("int32", 0)), "needs constant numbers of bits"),
+        (ir.Var("z", "int32"), "is used where it is not defined"),
+        (op("int32", "q_multiply_shift", v.x, v.y, v.x, ir.IntImm("int32", 0)), "needs constant numbers of bits"),
     ):
         with pytest.raises(BuildError, match=said):
             writer().visit(node)

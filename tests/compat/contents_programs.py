@@ -6,21 +6,6 @@ import random
 from typing import Any
 
 from tvmagic import ir
-from tvmagic.ir import (
-    BufferLoad,
-    BufferStore,
-    Evaluate,
-    For,
-    IfThenElse,
-    IntImm,
-    LetStmt,
-    PrimExpr,
-    PrimFunc,
-    SeqStmt,
-    Var,
-    While,
-    ops,
-)
 from tvmagic.ir.semantics import compute
 
 SIZE = 6
@@ -32,68 +17,68 @@ class Generator:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.buffers = [ir.decl_buffer((SIZE,), "int32", name) for name in "AB"]
-        self.size = Var("n", "int32")
+        self.size = ir.Var("n", "int32")
         self.names = 0
 
-    def function(self) -> PrimFunc:
+    def function(self) -> ir.PrimFunc:
         """The program."""
-        handles = [Var(b.name, "handle") for b in self.buffers]
+        handles = [ir.Var(b.name, "handle") for b in self.buffers]
         body = self.block([], 1, self.random.randint(2, 3))
-        return PrimFunc([*handles, self.size], body, buffer_map=dict(zip(handles, self.buffers)))
+        return ir.PrimFunc([*handles, self.size], body, buffer_map=dict(zip(handles, self.buffers)))
 
-    def block(self, scope: list[Var], depth: int, count: int) -> Any:
+    def block(self, scope: list[ir.Var], depth: int, count: int) -> Any:
         """Several statements."""
-        return SeqStmt.flatten(*[self.statement(scope, depth) for _ in range(count)])
+        return ir.SeqStmt.flatten(*[self.statement(scope, depth) for _ in range(count)])
 
-    def statement(self, scope: list[Var], depth: int) -> Any:
+    def statement(self, scope: list[ir.Var], depth: int) -> Any:
         """A store, a loop, a branch or a let."""
         kind = self.random.choice(["store", "loop", "loop", "if", "let"] if depth > 0 else ["store", "store", "if"])
         if kind == "store" or depth < -1:
             buffer = self.random.choice(self.buffers)
-            return BufferStore(buffer, self.value(scope, 2), [self.index(scope)])
+            return ir.BufferStore(buffer, self.value(scope, 2), [self.index(scope)])
         if kind == "if":
             other = self.block(scope, depth - 1, 1) if self.random.random() < 0.4 else None
-            return IfThenElse(self.condition(scope), self.block(scope, depth - 1, self.random.randint(1, 2)), other)
+            return ir.IfThenElse(self.condition(scope), self.block(scope, depth - 1, self.random.randint(1, 2)), other)
         if kind == "let":
             var = self.variable("v")
             value = self.value(scope, 1)
-            return LetStmt(var, value, self.block([*scope, var], depth - 1, 2))
+            return ir.LetStmt(var, value, self.block([*scope, var], depth - 1, 2))
         extent: Any = self.random.choice([SIZE, SIZE, 3, SIZE - 1, self.size, *scope[:1]])
         var = self.variable("k" if any(extent is v for v in scope) else "i")
-        return For(var, 0, extent, 0, self.block([*scope, var], depth - 1, self.random.randint(1, 2)))
+        return ir.For(var, 0, extent, 0, self.block([*scope, var], depth - 1, self.random.randint(1, 2)))
 
-    def variable(self, name: str) -> Var:
+    def variable(self, name: str) -> ir.Var:
         """A new variable."""
         self.names += 1
-        return Var(f"{name}{self.names}", "int32")
+        return ir.Var(f"{name}{self.names}", "int32")
 
-    def index(self, scope: list[Var]) -> PrimExpr:
+    def index(self, scope: list[ir.Var]) -> ir.PrimExpr:
         """An index inside a buffer."""
         loops = [v for v in scope if v.name.startswith("i")]  # they run over at most SIZE values
         if not loops or self.random.random() < 0.2:
-            return IntImm("int32", self.random.randrange(SIZE))
+            return ir.IntImm("int32", self.random.randrange(SIZE))
         var = self.random.choice(loops)
         kind = self.random.random()
         if kind < 0.1:
-            return ops.floormod(BufferLoad(self.random.choice(self.buffers), [var]), SIZE)
-        return ops.floordiv(var, 2) if kind < 0.2 else SIZE - 1 - var if kind < 0.4 else var
+            return ir.ops.floormod(ir.BufferLoad(self.random.choice(self.buffers), [var]), SIZE)
+        return ir.ops.floordiv(var, 2) if kind < 0.2 else SIZE - 1 - var if kind < 0.4 else var
 
-    def value(self, scope: list[Var], depth: int) -> PrimExpr:
+    def value(self, scope: list[ir.Var], depth: int) -> ir.PrimExpr:
         """A value to store."""
         kind = self.random.random()
         if kind < 0.35 or not depth:
-            return IntImm("int32", self.random.randrange(4))
+            return ir.IntImm("int32", self.random.randrange(4))
         if kind < 0.6 and scope:
             return self.random.choice(scope)
         if kind < 0.8:
-            return BufferLoad(self.random.choice(self.buffers), [self.index(scope)])
+            return ir.BufferLoad(self.random.choice(self.buffers), [self.index(scope)])
         return self.value(scope, depth - 1) + self.value(scope, depth - 1)
 
-    def condition(self, scope: list[Var]) -> PrimExpr:
+    def condition(self, scope: list[ir.Var]) -> ir.PrimExpr:
         """A condition on loops, sizes or what a buffer holds."""
-        load = BufferLoad(self.random.choice(self.buffers), [self.index(scope)])
+        load = ir.BufferLoad(self.random.choice(self.buffers), [self.index(scope)])
         left = self.random.choice([load, load, self.size, *scope, *scope])
-        return self.random.choice([ops.equal, ops.less, ops.not_equal])(left, self.value(scope, 1))
+        return self.random.choice([ir.ops.equal, ir.ops.less, ir.ops.not_equal])(left, self.value(scope, 1))
 
 
 class Machine:
@@ -101,9 +86,9 @@ class Machine:
 
     def __init__(self, buffers: dict[str, list[int]], size: int) -> None:
         self.memory, self.size = buffers, size
-        self.values: dict[Var, int] = {}
+        self.values: dict[ir.Var, int] = {}
 
-    def run(self, function: PrimFunc) -> dict[str, list[int]]:
+    def run(self, function: ir.PrimFunc) -> dict[str, list[int]]:
         """The buffers behind the program."""
         self.values[function.params[-1]] = self.size
         self.do(function.body)
@@ -111,36 +96,36 @@ class Machine:
 
     def do(self, s: Any) -> None:
         """Run a statement."""
-        if isinstance(s, SeqStmt):
+        if isinstance(s, ir.SeqStmt):
             for part in s.seq:
                 self.do(part)
-        elif isinstance(s, BufferStore):
+        elif isinstance(s, ir.BufferStore):
             self.memory[s.buffer.name][self.of(s.indices[0])] = self.of(s.value)
-        elif isinstance(s, IfThenElse):
+        elif isinstance(s, ir.IfThenElse):
             branch = s.then_case if self.of(s.condition) else s.else_case
             if branch is not None:
                 self.do(branch)
-        elif isinstance(s, For):
+        elif isinstance(s, ir.For):
             low = self.of(s.min)
             for i in range(low, low + self.of(s.extent)):
                 self.values[s.loop_var] = i
                 self.do(s.body)
-        elif isinstance(s, LetStmt):
+        elif isinstance(s, ir.LetStmt):
             self.values[s.var] = self.of(s.value)
             self.do(s.body)
-        elif isinstance(s, While):
+        elif isinstance(s, ir.While):
             while self.of(s.condition):
                 self.do(s.body)
         else:
-            assert isinstance(s, Evaluate), s
+            assert isinstance(s, ir.Evaluate), s
 
     def of(self, e: Any) -> int:
         """The value of an expression."""
-        if isinstance(e, IntImm):
+        if isinstance(e, ir.IntImm):
             return e.value
-        if isinstance(e, Var):
+        if isinstance(e, ir.Var):
             return self.values[e]
-        if isinstance(e, BufferLoad):
+        if isinstance(e, ir.BufferLoad):
             return self.memory[e.buffer.name][self.of(e.indices[0])]
         if isinstance(e, ir.Not):
             return not self.of(e.a)

@@ -14,12 +14,11 @@ from tvmagic.compat.analysis.oob_checker import OOBChecker
 from tvmagic.compat.contents.state import Knowledge
 from tvmagic.compat.contents.touches import Axes
 from tvmagic.errors import ScheduleError
-from tvmagic.ir import BufferLoad, FloatImm, IntImm, IRModule, PrimExpr, Var, decl_buffer
 from tvmagic.tir import analysis
 
 HEAD = 'def main(A: T.Buffer((8,), "int32"), x: T.int32):\n    '
-X, Y, P = Var("x"), Var("y"), Var("p", "int64")
-DATA = BufferLoad(decl_buffer((4,), "int32", "D"), [0])
+X, Y, P = ir.Var("x"), ir.Var("y"), ir.Var("p", "int64")
+DATA = ir.BufferLoad(ir.decl_buffer((4,), "int32", "D"), [0])
 ABSTRACT = {"Any", "ConstExpr", "BinaryOp", "CmpOp", "LogicalOp", "PrimExpr", "Stmt"}
 
 
@@ -41,7 +40,7 @@ def test_operations_are_counted() -> None:
     assert flops(text) == 8
     func = parse(HEAD + "A[0] = x + 1")
     assert analysis.estimate_tir_flops(module(f"{HEAD}A[0] = x + 1").with_functions({})) == 1
-    assert analysis.estimate_tir_flops(IRModule({"a": func, "b": func.with_attr("estimated_flops", 40)})) == 41
+    assert analysis.estimate_tir_flops(ir.IRModule({"a": func, "b": func.with_attr("estimated_flops", 40)})) == 41
 
 
 @pytest.mark.parametrize(
@@ -80,19 +79,19 @@ def test_accesses_that_may_be_right_pass(body: str) -> None:
     [
         (X, X, True, True),
         (X, Y, False, True),
-        (X + 1, IntImm("int32", 1) + X, True, True),
-        (X, IntImm("int32", 3), False, True),
-        (P, Var("q", "int64"), False, True),
+        (X + 1, ir.IntImm("int32", 1) + X, True, True),
+        (X, ir.IntImm("int32", 3), False, True),
+        (P, ir.Var("q", "int64"), False, True),
         (X, P, False, False),  # other types
-        (Var("a", "int8"), Var("b", "int8"), False, False),
+        (ir.Var("a", "int8"), ir.Var("b", "int8"), False, False),
         (DATA, DATA, True, True),
         (DATA + 1, X, False, False),  # it may wrap around
         (X, DATA + 1, False, False),
-        (FloatImm("float32", 1.0), FloatImm("float32", 1.0), True, True),
-        (FloatImm("float32", 0.0), FloatImm("float32", -0.0), False, False),
+        (ir.FloatImm("float32", 1.0), ir.FloatImm("float32", 1.0), True, True),
+        (ir.FloatImm("float32", 0.0), ir.FloatImm("float32", -0.0), False, False),
     ],
 )
-def test_values_that_are_equal_under_a_condition(a: PrimExpr, b: PrimExpr, always: bool, if_equal: bool) -> None:
+def test_values_that_are_equal_under_a_condition(a: ir.PrimExpr, b: ir.PrimExpr, always: bool, if_equal: bool) -> None:
     logic = IntegerLogic()
     known = Knowledge(logic, Axes())
     assert known.agree(TRUE, a, b) == always
@@ -159,7 +158,7 @@ def f(X: T.Buffer((8, 32), "uint8"), W: T.Buffer((64, 32), "int8"), C: T.Buffer(
 def test_the_anchor_of_a_product_is_its_block() -> None:
     func = parse(PRODUCT)
     assert analysis.estimate_tir_flops(func) == 2 * 8 * 64 * 32
-    block = analysis.find_anchor_block(IRModule({"main": func}))
+    block = analysis.find_anchor_block(ir.IRModule({"main": func}))
     assert block is not None and block.name_hint == "C"
 
 

@@ -8,20 +8,19 @@ import pytest
 from refusals import refuses
 
 import tvmagic
-from tvmagic import te, tir
-from tvmagic.ir import Allocate, AttrStmt, BufferLoad, BufferStore, For, IfThenElse, LetStmt, SeqStmt, Var, While
+from tvmagic import ir, te, tir
 from tvmagic.tir.transform import VectorizeLoop
 
 
 def test_a_vectorized_loop() -> None:
-    n = Var("n", "int32")
+    n = ir.Var("n", "int32")
     ib = tvmagic.tir.ir_builder.create()
     A = ib.pointer("float32", name="A")
     with ib.for_range(0, n) as i:
         with ib.for_range(0, 4, kind="vectorize") as j:
             A[i * 4 + j] += tvmagic.tir.const(1, A.dtype)
     stmt = ib.get()
-    assert isinstance(stmt, For) and isinstance(stmt.body, tvmagic.tir.For)
+    assert isinstance(stmt, ir.For) and isinstance(stmt.body, tvmagic.tir.For)
     assert stmt.body.kind is tir.ForKind.VECTORIZED
     func = tvmagic.tir.PrimFunc([A, n], stmt)
     assert [b.name for b in func.buffer_map.values()] == ["A"]
@@ -31,7 +30,7 @@ def test_a_vectorized_loop() -> None:
 
 def test_conditions() -> None:
     ib = tir.ir_builder.create()
-    n = Var("n", "int32")
+    n = ir.Var("n", "int32")
     A = ib.pointer("float32", name="A")
     with ib.for_range(1, n, name="i") as i:
         with ib.if_scope(ib.likely(i % 2 == 0)):
@@ -39,15 +38,15 @@ def test_conditions() -> None:
         with ib.else_scope():
             A[0] = A[i] + 2.0
     body = ib.get()
-    assert isinstance(body, For) and str(body.extent) == "n - 1"
+    assert isinstance(body, ir.For) and str(body.extent) == "n - 1"
     branch = body.body
-    assert isinstance(branch, IfThenElse) and isinstance(branch.else_case, BufferStore)
+    assert isinstance(branch, ir.IfThenElse) and isinstance(branch.else_case, ir.BufferStore)
     assert branch.condition.op.name == "tir.likely"  # type: ignore[attr-defined]
 
 
 def test_what_reaches_to_the_end_of_its_scope() -> None:
     ib = tir.ir_builder.create()
-    tx = Var("tx", "int32")
+    tx = ir.Var("tx", "int32")
     with ib.new_scope():
         ib.scope_attr(tir.IterVar(None, tx, 1, "threadIdx.x"), "thread_extent", tx)
         x = ib.allocate("float32", (4, 8), name="x", scope="local")
@@ -55,17 +54,17 @@ def test_what_reaches_to_the_end_of_its_scope() -> None:
         x[y, 0] = x[1, 2] * 2.0
     ib.emit(tir.call_extern("int32", "f", y))
     whole = ib.get()
-    assert isinstance(whole, SeqStmt)
+    assert isinstance(whole, ir.SeqStmt)
     attr = whole[0]
-    assert isinstance(attr, AttrStmt) and str(attr.value) == "T.max(1, tx)"
-    assert isinstance(attr.body, Allocate) and isinstance(attr.body.body, LetStmt)
+    assert isinstance(attr, ir.AttrStmt) and str(attr.value) == "T.max(1, tx)"
+    assert isinstance(attr.body, ir.Allocate) and isinstance(attr.body.body, ir.LetStmt)
 
 
 def test_a_flat_index_into_several_dimensions() -> None:
     ib = tir.ir_builder.create()
     x = ib.allocate("float32", (4, 8))
-    load = x[Var("i", "int32")]
-    assert isinstance(load, BufferLoad)
+    load = x[ir.Var("i", "int32")]
+    assert isinstance(load, ir.BufferLoad)
     assert [str(i) for i in load.indices] == ["i // 8 % 4", "i % 8"]
 
 
@@ -76,8 +75,8 @@ def test_loops_while_a_condition_holds() -> None:
     with ib.while_loop(count[0] < 10):
         count[0] += 1
     whole = ib.get()
-    assert isinstance(whole, Allocate) and isinstance(whole.body, SeqStmt)
-    assert isinstance(whole.body[1], While)
+    assert isinstance(whole, ir.Allocate) and isinstance(whole.body, ir.SeqStmt)
+    assert isinstance(whole.body[1], ir.While)
 
 
 def test_names_and_types_of_loop_variables() -> None:
@@ -92,7 +91,7 @@ def test_names_and_types_of_loop_variables() -> None:
         assert wide.dtype == "int64"
     with ib.for_range(0, 4, dtype="int8") as small:
         assert small.dtype == "int8"
-    assert isinstance(ib.get(), SeqStmt)
+    assert isinstance(ib.get(), ir.SeqStmt)
 
 
 def test_buffers_of_others() -> None:
@@ -102,7 +101,7 @@ def test_buffers_of_others() -> None:
     B[0] = tir.const(3, "int8")
     assert B.dtype == "int8" and B.asobject() is buffer
     store = ib.get()
-    assert isinstance(store, BufferStore) and store.buffer is buffer
+    assert isinstance(store, ir.BufferStore) and store.buffer is buffer
 
 
 def _open_scope(ib: Any) -> None:
@@ -143,7 +142,7 @@ def test_the_node_of_a_thread_attribute_is_its_iteration_variable() -> None:
 
 
 def test_vectorized_loop_of_builder_is_vectorized() -> None:
-    n = Var("n", "int32")
+    n = ir.Var("n", "int32")
     ib = tir.ir_builder.create()
     a = ib.pointer("float32", name="A")
     with ib.for_range(0, n) as i:

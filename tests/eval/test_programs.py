@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 import tvmagic
-from tvmagic import te, tir
+from tvmagic import ir, te, tir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.eval.machine import run_function
-from tvmagic.ir import Buffer, IntImm, PrimExpr, PrimFunc, Var, decl_buffer
 from tvmagic.operators import operator
 from tvmagic.passes import IRModule, PassContext
 from tvmagic.script import tir as T
@@ -174,38 +173,38 @@ def test_a_sum_of_bools() -> None:
 # ---------------------------------------------------------------------------- what the analyzer knows of data
 
 
-def load(dtype: str) -> PrimExpr:
-    buffer: Buffer = decl_buffer((4,), dtype, "A")
+def load(dtype: str) -> ir.PrimExpr:
+    buffer: ir.Buffer = ir.decl_buffer((4,), dtype, "A")
     return buffer[0]
 
 
 def test_indices_do_not_wrap_around() -> None:
-    analyzer, i = Analyzer(), Var("i")
+    analyzer, i = Analyzer(), ir.Var("i")
     assert analyzer.can_prove(i < i + 1) and analyzer.simplify(i * 2 // 2) is i
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 def test_data_may_wrap_around(dtype: str) -> None:
     analyzer, x = Analyzer(), load(dtype)
-    two = IntImm(dtype, 2)
+    two = ir.IntImm(dtype, 2)
     assert not analyzer.can_prove(x < x + 1)
     assert not isinstance(analyzer.simplify(x * 2 // two), tir.BufferLoad)
     assert str(analyzer.simplify(x + 3 - x)) in ("3", "T.int64(3)")  # true of what wraps around, too
     bound = analyzer.const_int_bound(x + 1)
     assert bound.min_value == analyzer.const_int_bound(x).min_value
     assert analyzer.modular_set(x * 6) == (2, 0)
-    assert analyzer.modular_set(Var("i", dtype) * 6) == (6, 0)
+    assert analyzer.modular_set(ir.Var("i", dtype) * 6) == (6, 0)
 
 
 def test_what_is_bound_to_data_is_data() -> None:
-    analyzer, x = Analyzer(), Var("x")
+    analyzer, x = Analyzer(), ir.Var("x")
     analyzer.bind(x, load("int32"))
     assert not analyzer.can_prove(x < x + 1)
 
 
 @pytest.mark.parametrize("dtype", ["uint32", "uint64"])
 def test_a_cast_from_unsigned_may_be_negative(dtype: str) -> None:
-    analyzer, u = Analyzer(), Var("u", dtype)
+    analyzer, u = Analyzer(), ir.Var("u", dtype)
     signed = u.astype(dtype[1:])
     assert not analyzer.can_prove(signed >= 0)
     assert analyzer.const_int_bound(signed).min_value < 0
@@ -234,7 +233,7 @@ def _bound_to_data(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32")) -> No
 
 @pytest.mark.parametrize("function", [_stored_anew, _bound_to_data], ids=["stored again", "bound to data"])
 @pytest.mark.parametrize("first", [3, (1 << 31) - 1, -(1 << 31), 300])
-def test_what_is_known_of_a_load(function: PrimFunc, first: int) -> None:
+def test_what_is_known_of_a_load(function: ir.PrimFunc, first: int) -> None:
     """A condition on what is loaded says nothing after a store; a variable of what is loaded wraps around."""
     a, b = np.array([first, 1, 2, 3], "int32"), np.zeros(4, "int32")
     c, d = a.copy(), b.copy()

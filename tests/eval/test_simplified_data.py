@@ -12,7 +12,6 @@ from test_operators import DTYPES, FLOATS, INTS, bits, edges
 from tvmagic import ir, te
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import ops
 from tvmagic.te.numpy_eval import ArrayEvaluator
 
 ARITHMETIC = (ir.Add, ir.Add, ir.Sub, ir.Sub, ir.Mul, ir.Min, ir.Max)
@@ -53,7 +52,7 @@ class Expressions:
         if kind == 0 and len(self.tensors) > 1:
             return ir.Cast(dtype, self.value(self.choice.choice([*self.tensors]), depth - 1))
         if kind == 1:
-            build = self.choice.choice([ir.Select, ops.if_then_else])
+            build = self.choice.choice([ir.Select, ir.ops.if_then_else])
             return build(self.condition(depth - 1), self.value(dtype, depth - 1), self.value(dtype, depth - 1))
         op = self.choice.choice(QUOTIENTS if kind < 5 else ARITHMETIC)
         if op in (ir.FloorDiv, ir.FloorMod, ir.Mod) and dtype in FLOATS:
@@ -63,7 +62,7 @@ class Expressions:
     def binary(self, op: Any, a: Any, b: Any) -> Any:
         if self.choice.randrange(2):
             try:
-                return ops.binary(op, a, b)
+                return ir.ops.binary(op, a, b)
             except TVMagicError:  # a division by the constant zero
                 return a
         return op(a, b)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from tvmagic import ir
-from tvmagic.ir import handles
 from tvmagic.script import from_source
 
 FUNC = from_source(
@@ -22,7 +21,7 @@ class Loops(ir.StmtVisitor):
     def __init__(self) -> None:
         self.found: list[Any] = []
 
-    @handles(ir.For, ir.BufferStore, ir.BufferLoad, ir.Var, ir.Add)
+    @ir.handles(ir.For, ir.BufferStore, ir.BufferLoad, ir.Var, ir.Add)
     def seen(self, node: Any) -> None:
         self.found.append(type(node))
         self.visit_children(node)
@@ -31,7 +30,7 @@ class Loops(ir.StmtVisitor):
 class Without(ir.StmtMutator):
     """Takes conditions away."""
 
-    @handles(ir.IfThenElse)
+    @ir.handles(ir.IfThenElse)
     def branch(self, node: ir.IfThenElse) -> ir.Stmt:
         return self.visit(node.then_case)
 
@@ -41,7 +40,7 @@ def test_expressions_are_left_alone() -> None:
         def __init__(self) -> None:
             self.found: list[Any] = []
 
-        @handles(ir.Stmt)
+        @ir.handles(ir.Stmt)
         def seen(self, node: ir.Stmt) -> None:
             self.found.append(type(node))
             self.visit_children(node)

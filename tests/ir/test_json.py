@@ -10,14 +10,13 @@ import pytest
 
 from tvmagic import ir, te, tir
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import load_json, save_json, structural_equal
 from tvmagic.ir.constants import neutral_of_max, neutral_of_min
 from tvmagic.ir.semantics import Neutral
 from tvmagic.target import Target
 
 
 def again(node: Any) -> Any:
-    return load_json(save_json(node))
+    return ir.load_json(ir.save_json(node))
 
 
 def test_shared_parts_stay_shared() -> None:
@@ -34,7 +33,7 @@ def test_the_neutral_element_of_max_keeps_its_meaning(least: Any) -> None:
     """It is printed as the largest finite number and means the infinity, after a round trip, too."""
     value = again(least).value
     assert type(value) is type(least.value) is Neutral and value == least.value
-    assert save_json(again(least)) == save_json(least)
+    assert ir.save_json(again(least)) == ir.save_json(least)
 
 
 def test_every_kind_of_node() -> None:
@@ -61,7 +60,7 @@ def test_every_kind_of_node() -> None:
     func = ir.PrimFunc([a, i], tir.SeqStmt(statements), ir.PrimType("int32"), attrs={"tir.noalias": True, "n": None})
     module = ir.IRModule({"main": func}, {"x": {"y": [1]}})
     copy = again(module)
-    assert structural_equal(module, copy)
+    assert ir.structural_equal(module, copy)
     assert copy.script() == module.script()
     const = copy["main"].body.seq[3].data
     assert const.dtype == "int16" and (const == constants).all()
@@ -78,10 +77,10 @@ def test_types_of_variables() -> None:
     for var in (ir.Var("x", "int64"), ir.SizeVar("n"), ir.pointer_var("p", "float32", "local"), ir.Var("h", "handle")):
         copy = again(var)
         assert type(copy) is type(var) and copy.dtype is var.dtype and copy.name == var.name
-        assert structural_equal(copy.type_annotation, var.type_annotation)
+        assert ir.structural_equal(copy.type_annotation, var.type_annotation)
 
 
-VALID = json.loads(save_json(ir.Var("x") + 1))
+VALID = json.loads(ir.save_json(ir.Var("x") + 1))
 
 
 def changed(**changes: Any) -> str:
@@ -134,7 +133,7 @@ BAD = {
 @pytest.mark.parametrize("text", BAD.values(), ids=BAD)
 def test_bad_texts_are_refused(text: str) -> None:
     with pytest.raises(TVMagicError):
-        load_json(text)
+        ir.load_json(text)
 
 
 class Setting:
@@ -153,7 +152,7 @@ def test_objects_of_registered_classes_can_be_saved() -> None:
     assert again(func).attrs["x"].name == "fast"
     for bad in (["test.Setting", "1"], ["other", "1"], "x", ["test.Setting", "{"]):
         with pytest.raises(TVMagicError):
-            load_json(changed(root={"object": bad}))
+            ir.load_json(changed(root={"object": bad}))
 
 
 def test_targets_of_functions_are_saved() -> None:
@@ -163,10 +162,10 @@ def test_targets_of_functions_are_saved() -> None:
 
 
 def test_modules_saved_before_they_had_global_infos() -> None:
-    data = json.loads(save_json(ir.IRModule({"main": ir.PrimFunc([], tir.Evaluate(0))})))
+    data = json.loads(ir.save_json(ir.IRModule({"main": ir.PrimFunc([], tir.Evaluate(0))})))
     entry = next(entry for entry in data["nodes"] if entry[0] == "IRModule")
     assert entry.pop() == {"map": []}
-    assert load_json(json.dumps(data)).global_infos == {}
+    assert ir.load_json(json.dumps(data)).global_infos == {}
 
 
 def test_nodes_by_the_name_of_their_class() -> None:
@@ -188,7 +187,7 @@ def test_nodes_by_the_name_of_their_class() -> None:
 
 def test_what_cannot_be_saved_is_told() -> None:
     with pytest.raises(TVMagicError, match="`object`"):
-        save_json(ir.PrimFunc([], tir.Evaluate(0)).replace(attrs={"x": object()}))
+        ir.save_json(ir.PrimFunc([], tir.Evaluate(0)).replace(attrs={"x": object()}))
 
 
 def test_deep_programs() -> None:
@@ -196,8 +195,8 @@ def test_deep_programs() -> None:
     expr: ir.PrimExpr = x
     for k in range(1000):
         expr = tir.Select(x < k, expr, x)
-    assert structural_equal(expr, again(expr), map_free_vars=True)
+    assert ir.structural_equal(expr, again(expr), map_free_vars=True)
     chain: ir.Stmt = tir.Evaluate(x)
     for _ in range(5000):
         chain = tir.LetStmt(ir.Var("v"), x, chain)
-    assert structural_equal(chain, again(chain), map_free_vars=True)
+    assert ir.structural_equal(chain, again(chain), map_free_vars=True)

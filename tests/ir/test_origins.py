@@ -7,7 +7,6 @@ import threading
 from typing import Any
 
 from tvmagic import ir
-from tvmagic.ir import handles
 from tvmagic.ir.origins import origins_by_statement
 from tvmagic.passes import prim_func_pass, recording
 from tvmagic.script import tir as T
@@ -99,7 +98,7 @@ def test_threads_never_share_an_origin() -> None:
 class Doubled(ir.Mutator):
     """A user's pass that knows nothing of origins."""
 
-    @handles(ir.BufferStore)
+    @ir.handles(ir.BufferStore)
     def store(self, node: ir.BufferStore) -> ir.Stmt:
         return ir.SeqStmt([ir.BufferStore(node.buffer, node.value * 2.0, node.indices), ir.Evaluate(7)])
 
@@ -114,7 +113,7 @@ def test_what_a_handler_builds_without_a_span_has_that_of_its_node() -> None:
 
 def test_a_child_in_the_place_of_its_parent_keeps_its_origin() -> None:
     class Unwrapped(ir.Mutator):
-        @handles(ir.IfThenElse)
+        @ir.handles(ir.IfThenElse)
         def conditional(self, node: ir.IfThenElse) -> ir.Stmt:
             return node.then_case
 

@@ -20,7 +20,6 @@ from tvmagic.runtime.object_path import (
 
 import tvmagic as tvm
 from tvmagic import ir, te, tir
-from tvmagic.ir import get_first_structural_mismatch, structural_equal
 
 
 def test_the_class_of_a_path_is_its_last_step() -> None:
@@ -62,9 +61,9 @@ def test_roots_with_names_and_unknown_fields() -> None:
 
 
 def test_numbers_are_equal_to_constants_of_the_type_they_become() -> None:
-    assert structural_equal([0, 2.5], [tir.const(0), tir.const(2.5)])
-    assert not structural_equal([0], [tir.const(0, "int64")]) and not structural_equal([1], [tir.const(1.0)])
-    mismatch = get_first_structural_mismatch((1, 2), (tir.const(1), tir.const(3)))
+    assert ir.structural_equal([0, 2.5], [tir.const(0), tir.const(2.5)])
+    assert not ir.structural_equal([0], [tir.const(0, "int64")]) and not ir.structural_equal([1], [tir.const(1.0)])
+    mismatch = ir.get_first_structural_mismatch((1, 2), (tir.const(1), tir.const(3)))
     assert mismatch is not None and str(mismatch.lhs_path).startswith("<root>[1]")
 
 
@@ -74,7 +73,7 @@ def test_attributes_by_name() -> None:
     assert attrs.keys() == ["axis", "label", "sizes"] and "axis" in attrs and len(attrs) == 3 and dict(attrs.items())
     assert (attrs.get_int("axis"), attrs.get_str("label"), attrs.get_int_tuple("sizes")) == (1, "row", (2, 3))
     again = ir.load_json(ir.save_json(attrs))
-    assert structural_equal(attrs, again) and not structural_equal(attrs, ir.make_node("DictAttrs", axis=2))
+    assert ir.structural_equal(attrs, again) and not ir.structural_equal(attrs, ir.make_node("DictAttrs", axis=2))
     with pytest.raises(AttributeError, match="`other`"):
         attrs.other
     with pytest.raises(IndexError, match="`other`"):

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from tvmagic import ir
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import load_json, save_json, structural_equal, structural_hash, verify_well_formed
 from tvmagic.script import from_source
 
 SETTINGS = settings(
@@ -152,7 +151,7 @@ def functions(draw: Any) -> ir.PrimFunc:
 
 def copy_of(function: ir.PrimFunc) -> ir.PrimFunc:
     """The same function with variables and buffers of its own."""
-    return load_json(save_json(function))
+    return ir.load_json(ir.save_json(function))
 
 
 @SETTINGS
@@ -160,19 +159,19 @@ def copy_of(function: ir.PrimFunc) -> ir.PrimFunc:
 def test_a_copy_is_equal_and_hashes_alike(f: ir.PrimFunc) -> None:
     g = copy_of(f)
     assert g is not f and g.params[0] is not f.params[0]
-    assert structural_equal(f, f) and structural_equal(f, g) and structural_equal(g, f)
-    assert structural_hash(f) == structural_hash(g)
+    assert ir.structural_equal(f, f) and ir.structural_equal(f, g) and ir.structural_equal(g, f)
+    assert ir.structural_hash(f) == ir.structural_hash(g)
     assert g.script() == f.script()
 
 
 @SETTINGS
 @given(functions(), functions())
 def test_equality_is_symmetric_and_agrees_with_the_hash(f: ir.PrimFunc, g: ir.PrimFunc) -> None:
-    same = structural_equal(f, g)
-    assert same == structural_equal(g, f)
+    same = ir.structural_equal(f, g)
+    assert same == ir.structural_equal(g, f)
     assert same or f.script() != g.script()
     if same:
-        assert structural_hash(f) == structural_hash(g)
+        assert ir.structural_hash(f) == ir.structural_hash(g)
     else:
         assert ir.get_first_structural_mismatch(f, g) is not None
 
@@ -181,7 +180,7 @@ def test_equality_is_symmetric_and_agrees_with_the_hash(f: ir.PrimFunc, g: ir.Pr
 @given(functions())
 def test_equality_is_transitive(f: ir.PrimFunc) -> None:
     g, h = copy_of(f), from_source(f.script())
-    assert structural_equal(f, g) and structural_equal(g, h) and structural_equal(f, h)
+    assert ir.structural_equal(f, g) and ir.structural_equal(g, h) and ir.structural_equal(f, h)
 
 
 @SETTINGS
@@ -191,7 +190,7 @@ def test_reading_what_was_printed_gives_an_equal_function(f: ir.PrimFunc) -> Non
     g = from_source(text)
     ir.assert_structural_equal(f, g)
     assert g.script() == text
-    assert structural_hash(f) == structural_hash(g)
+    assert ir.structural_hash(f) == ir.structural_hash(g)
 
 
 @SETTINGS
@@ -203,7 +202,7 @@ def test_without_sugar_too(f: ir.PrimFunc) -> None:
 @SETTINGS
 @given(functions())
 def test_what_is_made_in_order_is_well_formed(f: ir.PrimFunc) -> None:
-    assert verify_well_formed(f)
+    assert ir.verify_well_formed(f)
 
 
 @SETTINGS
@@ -244,7 +243,7 @@ def test_the_texts_in_braces_are_balanced(f: ir.PrimFunc) -> None:
 @given(functions(), st.data())
 def test_damaged_json_is_refused_or_read(f: ir.PrimFunc, data: Any) -> None:
     """Whatever the text holds, reading it ends in a program or a `TVMagicError`."""
-    document = json.loads(save_json(f))
+    document = json.loads(ir.save_json(f))
     nodes = document["nodes"]
     for _ in range(data.draw(st.integers(1, 3))):
         entry = nodes[data.draw(st.integers(0, len(nodes) - 1))]
@@ -254,6 +253,6 @@ def test_damaged_json_is_refused_or_read(f: ir.PrimFunc, data: Any) -> None:
             st.sampled_from([None, True, -1, 2**70, 0.5, "x", "", [], {}, {"node": 0}, {"map": [["a", 1]]}, *other])
         )
     try:
-        load_json(json.dumps(document))
+        ir.load_json(json.dumps(document))
     except TVMagicError:
         pass

@@ -10,7 +10,6 @@ from refusals import refuses
 
 import tvmagic
 from tvmagic import ir, tir
-from tvmagic.ir import decl_buffer
 from tvmagic.script import from_source
 
 SOURCE = """from tvm.script import tir as T
@@ -47,7 +46,7 @@ def test_a_value_is_folded_in_and_its_parameter_goes(func: ir.PrimFunc) -> None:
 
 
 def test_a_buffer_fixes_the_variables_of_its_shape(func: ir.PrimFunc) -> None:
-    given = decl_buffer((4, 8), name="X", elem_offset=0, offset_factor=1)
+    given = ir.decl_buffer((4, 8), name="X", elem_offset=0, offset_factor=1)
     special = func.specialize({func.params[0]: given})
     assert lines(special)[:2] == [
         'def main(X: T.Buffer((4, 8), "float32"), B: T.Buffer((4, 16), "float32"), k: T.int32):',
@@ -65,12 +64,12 @@ def test_contradictions_and_strangers_are_refused(func: ir.PrimFunc) -> None:
     cases: list[tuple[str, dict[Any, Any]]] = [
         ("unknown_parameter", {ir.Var("x"): 1}),
         ("parameter_with_buffer", {a: 1}),
-        ("parameter_without_buffer", {n: decl_buffer((4,))}),
-        ("buffers_differ", {a: decl_buffer((4,), offset_factor=1)}),
-        ("buffers_differ", {a: decl_buffer((4, 4), "int8", offset_factor=1)}),
-        ("contradictory_values", {a: decl_buffer((4, 8), offset_factor=1), n: 9}),
-        ("memories_differ", {a: decl_buffer((4, 8), scope="shared", offset_factor=1)}),
-        ("value_is_fixed", {b: decl_buffer((4, 8))}),
+        ("parameter_without_buffer", {n: ir.decl_buffer((4,))}),
+        ("buffers_differ", {a: ir.decl_buffer((4,), offset_factor=1)}),
+        ("buffers_differ", {a: ir.decl_buffer((4, 4), "int8", offset_factor=1)}),
+        ("contradictory_values", {a: ir.decl_buffer((4, 8), offset_factor=1), n: 9}),
+        ("memories_differ", {a: ir.decl_buffer((4, 8), scope="shared", offset_factor=1)}),
+        ("value_is_fixed", {b: ir.decl_buffer((4, 8))}),
     ]
     for code, mapping in cases:
         kind = TypeError if code == "value_is_fixed" else ValueError  # as in TVM

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tvmagic import ir, tir
-from tvmagic.ir import find_problems, verify_well_formed
 from tvmagic.script import from_source
 
 A = ir.decl_buffer((16,), name="A")
@@ -101,15 +100,15 @@ PROBLEMS = {
 def test_problems(name: str) -> None:
     func, message = PROBLEMS[name]
     with pytest.raises(ValueError) as error:
-        verify_well_formed(func, check_regions=True)
+        ir.verify_well_formed(func, check_regions=True)
     assert message in str(error.value)
-    assert not verify_well_formed(func, assert_mode=False, check_regions=True)
-    assert find_problems(func)
+    assert not ir.verify_well_formed(func, assert_mode=False, check_regions=True)
+    assert ir.find_problems(func)
 
 
 def test_the_place_is_underlined() -> None:
     with pytest.raises(ValueError) as error:
-        verify_well_formed(function(loop(tir.SeqStmt([store(I), store(J)]))))
+        ir.verify_well_formed(function(loop(tir.SeqStmt([store(I), store(J)]))))
     lines = str(error.value).split("\n")
     caret = next(n for n, line in enumerate(lines) if "^" in line)
     assert lines[caret - 1].strip() == "A[j] = T.float32(0.0)"
@@ -119,8 +118,8 @@ def test_the_place_is_underlined() -> None:
 def test_problems_across_functions() -> None:
     func = function(loop(store(I)))
     other = ir.PrimFunc([ir.decl_buffer((4,), name="B")], loop(tir.Evaluate(I)))
-    assert verify_well_formed(ir.IRModule({"f": func}))
-    assert not verify_well_formed(ir.IRModule({"f": func, "g": other}), assert_mode=False)
+    assert ir.verify_well_formed(ir.IRModule({"f": func}))
+    assert not ir.verify_well_formed(ir.IRModule({"f": func, "g": other}), assert_mode=False)
 
 
 WELL_FORMED = [
@@ -168,13 +167,13 @@ def main(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
 
 @pytest.mark.parametrize("text", WELL_FORMED[:1] + WELL_FORMED[2:])
 def test_well_formed_programs(text: str) -> None:
-    assert verify_well_formed(from_source("from tvm.script import tir as T\n" + text), check_regions=True)
+    assert ir.verify_well_formed(from_source("from tvm.script import tir as T\n" + text), check_regions=True)
 
 
 def test_threads_may_be_bound_again() -> None:
     tx = ir.IterVar((0, 16), "tx", ir.IterVar.ThreadIndex, "threadIdx.x")
     launches = [tir.AttrStmt(tx, "thread_extent", 16, store(tx.var)) for _ in range(2)]
-    assert verify_well_formed(function(tir.SeqStmt(launches)))
+    assert ir.verify_well_formed(function(tir.SeqStmt(launches)))
 
 
 def test_long_programs() -> None:
@@ -182,5 +181,5 @@ def test_long_programs() -> None:
     for _ in range(5000):
         chain = tir.LetStmt(ir.Var("v"), 1, chain)
     many = tir.SeqStmt([store(tir.const(k % 16)) for k in range(5000)])
-    assert verify_well_formed(function(tir.SeqStmt([chain, many])))
-    assert not verify_well_formed(function(tir.LetStmt(I, J, chain)), assert_mode=False)
+    assert ir.verify_well_formed(function(tir.SeqStmt([chain, many])))
+    assert not ir.verify_well_formed(function(tir.LetStmt(I, J, chain)), assert_mode=False)

@@ -24,7 +24,6 @@ import numpy as np
 from tvmagic import ir
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.machine import run_function
-from tvmagic.ir import ops
 from tvmagic.ir.query import nodes_of
 from tvmagic.operators import Operator, Version, operator
 from tvmagic.operators.editing import edit, editable, program_text
@@ -64,7 +63,7 @@ Faults = Iterator[tuple[str, ir.Node, Any]]
 
 
 def _zero(value: ir.PrimExpr) -> ir.PrimExpr:
-    return ops.make_zero(value.dtype)
+    return ir.ops.make_zero(value.dtype)
 
 
 def _is_data(node: ir.PrimExpr) -> bool:
@@ -88,12 +87,12 @@ def _faults_of_expression(node: ir.PrimExpr) -> Faults:
         if isinstance(node.b, ir.IntImm):
             yield "saturation", node, type(node)(node.a, ir.IntImm(str(node.b.dtype), node.b.value - 1))
     if isinstance(node, ir.Cast) and data and node.value.dtype.is_int and node.value.dtype.bits < node.dtype.bits:
-        yield "sign lost", node, ops.cast(node.dtype, ops.cast(f"uint{node.value.dtype.bits}", node.value))
+        yield "sign lost", node, ir.ops.cast(node.dtype, ir.ops.cast(f"uint{node.value.dtype.bits}", node.value))
     if isinstance(node, (ir.Add, ir.Mul)) and data and str(node.dtype) == "int32":
         for narrow in ("int8", "int16", "uint8"):
-            yield "wrap-around", node, ops.cast("int32", ops.cast(narrow, node))
+            yield "wrap-around", node, ir.ops.cast("int32", ir.ops.cast(narrow, node))
     if isinstance(node, (ir.LT, ir.LE, ir.GT, ir.GE, ir.EQ)) and data:
-        yield "condition flipped", node, ops.logical_not(node)
+        yield "condition flipped", node, ir.ops.logical_not(node)
     if isinstance(node, ir.Select):
         yield "condition flipped", node, ir.Select(node.condition, node.false_value, node.true_value)
     if isinstance(node, ir.FloatImm) and 0 < abs(node.value) < 1e30:
@@ -103,7 +102,7 @@ def _faults_of_expression(node: ir.PrimExpr) -> Faults:
 def _faults_of_load(load: ir.BufferLoad, buffers: list[ir.Buffer]) -> Faults:
     for place, (index, size) in enumerate(zip(load.indices, load.buffer.shape)):
         for kind, moved in (("index", index + 1), ("halo", index - 1)):
-            inside = ops.maximum(ops.minimum(moved, size - 1), 0)
+            inside = ir.ops.maximum(ir.ops.minimum(moved, size - 1), 0)
             yield kind, load, ir.BufferLoad(load.buffer, [*load.indices[:place], inside, *load.indices[place + 1 :]])
     for other in buffers:
         alike = other is not load.buffer and other.dtype == load.buffer.dtype
@@ -115,13 +114,13 @@ def _faults_of_statement(node: ir.Stmt) -> Faults:
     if isinstance(node, ir.For) and isinstance(node.extent, ir.IntImm) and node.extent.value > 1:
         yield "tail", node, node.replace(extent=ir.IntImm(str(node.extent.dtype), node.extent.value - 1))
     if isinstance(node, ir.IfThenElse):
-        yield "guard", node, node.replace(condition=ops.logical_not(node.condition))
+        yield "guard", node, node.replace(condition=ir.ops.logical_not(node.condition))
         for bound in nodes_of(node.condition, ir.LT):
             tighter = _Replacer(bound, bound.a < bound.b - 1).visit(node.condition)
             yield "guard", node, node.replace(condition=tighter)
     if isinstance(node, ir.BufferStore):
         if isinstance(node.value, (ir.FloatImm, ir.IntImm)):
-            yield "init", node, node.replace(value=node.value + ops.const(1, node.value.dtype))
+            yield "init", node, node.replace(value=node.value + ir.ops.const(1, node.value.dtype))
         else:
             yield "stale stage", node, node.replace(value=_zero(node.value))
 

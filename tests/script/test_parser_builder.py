@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tvmagic import ir
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import Evaluate, For, IRModule, PrimFunc, Var, structural_equal
 from tvmagic.script import from_source
 from tvmagic.script.ir_builder import IRBuilder
 from tvmagic.script.ir_builder import ir as I
@@ -56,8 +56,8 @@ def main(A: T.Buffer((8, 8), "float32"), b: T.handle, n: T.int32) -> T.int32:
     return n
 """
     )
-    assert isinstance(built, PrimFunc)
-    assert structural_equal(built, read)
+    assert isinstance(built, ir.PrimFunc)
+    assert ir.structural_equal(built, read)
     assert built.script() == read.script()
 
 
@@ -102,7 +102,7 @@ def test_every_kind_of_frame() -> None:
             T.evaluate(T.vscale())
     text = ib.get().script(show_meta=False)
     read = from_source(text)
-    assert structural_equal(read, ib.get(), map_free_vars=True)
+    assert ir.structural_equal(read, ib.get(), map_free_vars=True)
     for part in (
         "else:",
         "while n < 4:",
@@ -126,7 +126,7 @@ def test_modules() -> None:
                 T.func_name("second")
                 T.evaluate(1)
     module = ib.get()
-    assert isinstance(module, IRModule)
+    assert isinstance(module, ir.IRModule)
     assert sorted(v.name_hint for v in module) == ["first", "second"]
     assert module.attrs == {"level": 1}
 
@@ -136,7 +136,7 @@ def test_a_statement_alone() -> None:
         with T.serial(8) as i:
             ib.name("i", i)
             T.evaluate(i)
-    assert isinstance(ib.get(), For) and ib.get().loop_var.name == "i"
+    assert isinstance(ib.get(), ir.For) and ib.get().loop_var.name == "i"
 
 
 def test_builders_nest() -> None:
@@ -149,7 +149,7 @@ def test_builders_nest() -> None:
         assert IRBuilder.current() is outer
         T.evaluate(2)
     assert not IRBuilder.is_in_scope()
-    assert isinstance(inner.get(), Evaluate) and isinstance(outer.get(), Evaluate)
+    assert isinstance(inner.get(), ir.Evaluate) and isinstance(outer.get(), ir.Evaluate)
 
 
 def test_frames_that_reach_to_the_end_of_the_one_around() -> None:
@@ -182,7 +182,7 @@ def wrong(action: Any) -> TVMagicError:
         (lambda ib: T.If(T.int32() < 3).__enter__(), "script.if_without_then"),
         (lambda ib: T.buffer_store(3, 1, [0]), "script.store_not_an_element"),
         (lambda ib: I.module_attrs({}), "script.module.misplaced"),
-        (lambda ib: T.launch_thread(Var("x", "int32"), 4), "script.unknown_thread"),
+        (lambda ib: T.launch_thread(ir.Var("x", "int32"), 4), "script.unknown_thread"),
         (lambda ib: ib.name_many(["a"], []), "script.builder.wrong_name_count"),
         (lambda ib: ib.close(T.serial(4)), "script.builder.frame_not_open"),
     ],

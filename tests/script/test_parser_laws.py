@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tvmagic import ir
 from tvmagic.errors import DiagnosticError
-from tvmagic.ir import Block, BufferLoad, BufferStore, For, PrimExpr, Stmt, Var, post_order_visit, structural_equal
 from tvmagic.script import from_source
 
 HEAD = "@T.prim_func\n"
@@ -104,7 +104,7 @@ def read_or_refuse(text: str) -> bool:
 @pytest.mark.parametrize("text", PROGRAMS, ids=["blocks", "loops", "module"])
 def test_the_programs_are_sound(text: str) -> None:
     read = from_source(text)
-    assert structural_equal(read, from_source(read.script()))
+    assert ir.structural_equal(read, from_source(read.script()))
 
 
 @settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -133,19 +133,19 @@ def test_every_statement_and_expression_has_its_place() -> None:
         lines = text.split("\n")
 
         def look(node: object, lines: list[str] = lines) -> None:
-            if isinstance(node, (Stmt, BufferLoad)) and not isinstance(node, (Block, Var)):
+            if isinstance(node, (ir.Stmt, ir.BufferLoad)) and not isinstance(node, (ir.Block, ir.Var)):
                 assert node.span is not None, node
                 line = lines[node.span.line - 1]
                 assert 1 <= node.span.column <= len(line)
-            if isinstance(node, BufferLoad):
+            if isinstance(node, ir.BufferLoad):
                 shown = line[node.span.column - 1 : node.span.end_column - 1]  # type: ignore[union-attr]
                 assert shown.startswith(node.buffer.name) and shown.endswith("]")
-            if isinstance(node, (BufferStore, For)):
+            if isinstance(node, (ir.BufferStore, ir.For)):
                 assert line[node.span.column - 1 :].startswith(  # type: ignore[union-attr]
-                    node.buffer.name if isinstance(node, BufferStore) else "for"
+                    node.buffer.name if isinstance(node, ir.BufferStore) else "for"
                 )
 
-        post_order_visit(func.body, look)
+        ir.post_order_visit(func.body, look)
 
 
 def test_operators_have_their_place() -> None:
@@ -153,10 +153,10 @@ def test_operators_have_their_place() -> None:
     shown: list[str] = []
 
     def look(node: object) -> None:
-        if isinstance(node, PrimExpr) and not isinstance(node, Var) and node.span is not None:
+        if isinstance(node, ir.PrimExpr) and not isinstance(node, ir.Var) and node.span is not None:
             shown.append(text.split("\n")[node.span.line - 1][node.span.column - 1 : node.span.end_column - 1])
 
-    post_order_visit(from_source(text).body, look)
+    ir.post_order_visit(from_source(text).body, look)
     assert shown == [
         "A[n]",
         "3",
@@ -203,7 +203,7 @@ def test_slices_have_as_many_lanes_as_in_python(start: int, stop: int, step: int
     text = f"@T.prim_func\ndef f(A: T.Buffer((16,), 'int32')):\n    A[{start}:{stop}:{step}] = A[{start}:{stop}:{step}]"
     func = from_source("from tvm.script import tir as T\n" + text)
     assert func.body.value.dtype.lanes == len(range(start, stop, step))
-    assert structural_equal(from_source(func.script()), func)
+    assert ir.structural_equal(from_source(func.script()), func)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_comparisons_of_comparisons_are_no_chains(text: str) -> None:
     func = from_source(
         f"from tvm.script import tir as T\n@T.prim_func\ndef f(A: T.Buffer((4,), 'bool'), n: T.int32, m: T.int32):\n    A[0] = {text}"
     )
-    assert structural_equal(from_source(func.script()), func), func.script()
+    assert ir.structural_equal(from_source(func.script()), func), func.script()
 
 
 ENDS = [
@@ -246,11 +246,11 @@ def test_the_extent_of_an_axis_is_what_is_added_to_its_beginning(begin: str, end
     head = HEAD + "def main(A: T.Buffer((16, 16), 'int32'), n: T.int32, m: T.int32):\n    for i, j in T.grid(3, 16):\n"
     body = "        with T.block('B'):\n            vi = T.axis.spatial(3, i)\n            v = T.axis.spatial(({}, {}), j)\n            A[vi, v] = 1"
     func = from_source(head + body.format(begin, end))
-    blocks: list[Block] = []
-    post_order_visit(func.body, lambda node: blocks.append(node) if isinstance(node, Block) else None)
+    blocks: list[ir.Block] = []
+    ir.post_order_visit(func.body, lambda node: blocks.append(node) if isinstance(node, ir.Block) else None)
     dom = next(block.iter_vars[1].dom for block in blocks if len(block.iter_vars) == 2)
     assert dom is not None and str(dom.extent) == extent
     for _ in range(3):
         again = from_source(func.script())
-        assert structural_equal(again, func) and again.script() == func.script()
+        assert ir.structural_equal(again, func) and again.script() == func.script()
         func = again

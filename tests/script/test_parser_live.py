@@ -7,20 +7,8 @@ import linecache
 import pytest
 
 import tvmagic
+from tvmagic import ir
 from tvmagic.errors import DiagnosticError, TVMagicError
-from tvmagic.ir import (
-    BufferStore,
-    Call,
-    Evaluate,
-    FloatImm,
-    For,
-    IRModule,
-    LetStmt,
-    PrimFunc,
-    SeqStmt,
-    Var,
-    structural_equal,
-)
 from tvmagic.script import from_source
 from tvmagic.script import ir as I
 from tvmagic.script import tir as T
@@ -36,7 +24,7 @@ def double(A: T.Buffer((SIZE,), "float32"), B: T.Buffer((SIZE,), "float32")) -> 
 
 
 def test_decorated_function_is_a_function_of_the_ir() -> None:
-    assert isinstance(double, PrimFunc)
+    assert isinstance(double, ir.PrimFunc)
     assert double.attrs["global_symbol"] == "double"
     assert int(double.body.extent) == 24  # type: ignore[attr-defined]
 
@@ -44,9 +32,9 @@ def test_decorated_function_is_a_function_of_the_ir() -> None:
 def test_statements_know_their_place_in_the_file() -> None:
     lines = linecache.getlines(__file__)
     loop = double.body
-    assert isinstance(loop, For) and loop.span is not None
+    assert isinstance(loop, ir.For) and loop.span is not None
     store = loop.body
-    assert isinstance(store, BufferStore) and store.span is not None
+    assert isinstance(store, ir.BufferStore) and store.span is not None
     assert loop.span.source == store.span.source == __file__
     assert lines[store.span.line - 1][store.span.column - 1 : store.span.end_column - 1] == "B[i] = A[i] * 2.0"
     assert lines[loop.span.line - 1][loop.span.column - 1 : loop.span.end_column - 1] == "for i in range(SIZE)"
@@ -55,7 +43,7 @@ def test_statements_know_their_place_in_the_file() -> None:
     assert lines[value.line - 1][value.column - 1 : value.end_column - 1] == "A[i] * 2.0"
 
 
-def make(n: int, dtype: str, scale: float) -> PrimFunc:
+def make(n: int, dtype: str, scale: float) -> ir.PrimFunc:
     inner = n * 2
 
     @T.prim_func(private=True)
@@ -72,8 +60,8 @@ def test_closures_over_python_values() -> None:
     assert "global_symbol" not in func.attrs
     assert [str(b.dtype) for b in func.buffer_map.values()] == ["float16", "float16"]
     assert [int(b.shape[0]) for b in func.buffer_map.values()] == [16, 16]
-    assert structural_equal(make(8, "float16", 0.5), func)
-    assert not structural_equal(make(4, "float16", 0.5), func)
+    assert ir.structural_equal(make(8, "float16", 0.5), func)
+    assert not ir.structural_equal(make(4, "float16", 0.5), func)
 
 
 def test_a_name_used_in_an_annotation_only() -> None:
@@ -87,7 +75,7 @@ def test_a_name_used_in_an_annotation_only() -> None:
 
 
 def test_a_variable_of_python_stands_in_the_function() -> None:
-    n = Var("n", "int32")
+    n = ir.Var("n", "int32")
 
     @T.prim_func(check_well_formed=False)
     def func(A: T.Buffer((16,), "float32"), m: T.int32):
@@ -113,13 +101,13 @@ class Chain:
 
 
 def test_a_class_is_a_module_whose_functions_call_each_other() -> None:
-    assert isinstance(Chain, IRModule)
+    assert isinstance(Chain, ir.IRModule)
     assert sorted(v.name_hint for v in Chain) == ["helper", "main"]
     assert Chain.attrs == {"system": "test", "level": 3}
     body = Chain["main"].body
-    assert isinstance(body, SeqStmt)
+    assert isinstance(body, ir.SeqStmt)
     for stmt in body.seq:
-        assert isinstance(stmt, Evaluate) and isinstance(stmt.value, Call)
+        assert isinstance(stmt, ir.Evaluate) and isinstance(stmt.value, ir.Call)
         assert stmt.value.op is Chain.get_global_var("helper")
     assert "global_symbol" not in Chain["helper"].attrs
     assert Chain["main"].attrs["global_symbol"] == "main"
@@ -144,7 +132,7 @@ def test_a_function_in_an_ordinary_class_is_read_at_once() -> None:
         def main(A: T.Buffer((8,), "float32")):
             A[0] = 1.0
 
-    assert isinstance(Holder.main, PrimFunc)
+    assert isinstance(Holder.main, ir.PrimFunc)
 
 
 @T.macro
@@ -178,7 +166,7 @@ def func(A: T.Buffer((8,), "float32")):
         A[i] = 3.0
 """
     )
-    assert structural_equal(func, expected)
+    assert ir.structural_equal(func, expected)
 
 
 def test_a_hygienic_macro_does_not_see_the_names_of_the_call() -> None:
@@ -211,7 +199,7 @@ def test_a_macro_called_by_python_code_that_the_script_calls() -> None:
     def func(A: T.Buffer((8,), "float32")):
         both(A)
 
-    assert isinstance(func.body, SeqStmt) and len(func.body) == 2
+    assert isinstance(func.body, ir.SeqStmt) and len(func.body) == 2
 
 
 def test_meta_values_and_comprehensions() -> None:
@@ -229,9 +217,9 @@ def test_meta_values_and_comprehensions() -> None:
             T.evaluate(undefined_name)  # noqa: F821
 
     loop = func.body
-    assert isinstance(loop, For) and int(loop.extent) == 4
+    assert isinstance(loop, ir.For) and int(loop.extent) == 4
     assert int(loop.body.extent) == 8  # type: ignore[attr-defined]
-    assert not isinstance(loop, LetStmt)
+    assert not isinstance(loop, ir.LetStmt)
 
 
 def test_names_of_blocks_from_python() -> None:
@@ -276,7 +264,7 @@ with lines at the left edge""")
 
 
 def test_undefined_variables_are_refused() -> None:
-    n = Var("n", "int32")
+    n = ir.Var("n", "int32")
     with pytest.raises(DiagnosticError, match="undefined variable n") as caught:
 
         @T.prim_func
@@ -294,7 +282,7 @@ def test_loop_variables_past_the_bindings_of_a_block_are_refused() -> None:
         "@T.prim_func\ndef main(A: T.Buffer((16,), 'float32')):\n    for i in range(16):\n"
         "        with T.block('b'):\n            v = T.axis.spatial(16, i)\n            A[i] = 2.0\n"
     )
-    assert isinstance(from_source(text), PrimFunc)
+    assert isinstance(from_source(text), ir.PrimFunc)
     with pytest.raises(DiagnosticError, match="not well-formed") as caught:
         from_source(text, check_well_formed=True)
     assert caught.value.line is not None
@@ -317,7 +305,7 @@ def test_source_of_a_notebook_cell() -> None:
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
     scope: dict = {"N": 12, "__name__": "__main__"}
     exec(compile(text, name, "exec"), scope)
-    assert isinstance(scope["Cell"], IRModule)
+    assert isinstance(scope["Cell"], ir.IRModule)
     assert int(next(iter(scope["func"].buffer_map.values())).shape[0]) == 12
     assert scope["func"].body.span.line == 9
 
@@ -343,4 +331,4 @@ def test_the_names_stand_where_tvm_has_them() -> None:
     assert tvmagic.script.parser.tir is tvmagic.script.tir
     assert tvmagic.script.parser.ir.ir_module is tvmagic.script.ir_module is I.ir_module
     assert tvmagic.script.ir_builder.tir.evaluate is T.evaluate
-    assert isinstance(FloatImm, type) and T.FloatImm is FloatImm
+    assert isinstance(ir.FloatImm, type) and T.FloatImm is ir.FloatImm

@@ -9,39 +9,8 @@ import numpy as np
 import pytest
 
 import tvmagic
+from tvmagic import ir
 from tvmagic.errors import DiagnosticError, TVMagicError
-from tvmagic.ir import (
-    Add,
-    Allocate,
-    And,
-    AttrStmt,
-    Block,
-    BlockRealize,
-    Broadcast,
-    Buffer,
-    BufferLoad,
-    BufferRealize,
-    BufferStore,
-    Call,
-    Cast,
-    DeclBuffer,
-    Evaluate,
-    For,
-    ForKind,
-    IntImm,
-    IterVar,
-    LetStmt,
-    Mul,
-    PointerType,
-    PrimFunc,
-    Ramp,
-    SeqStmt,
-    SizeVar,
-    StringImm,
-    Var,
-    post_order_visit,
-    structural_equal,
-)
 from tvmagic.script import from_source
 from tvmagic.script import tir as T
 
@@ -50,7 +19,7 @@ HEADER = re.compile(r"^(# from tvm.*\n)+\n?")
 
 def func(
     body: str, params: str = 'A: T.Buffer((16, 16), "float32"), n: T.int32', decorator: str = "T.prim_func"
-) -> PrimFunc:
+) -> ir.PrimFunc:
     lines = "".join(f"    {line}\n" for line in body.strip("\n").split("\n"))
     return from_source(f"@{decorator}\ndef main({params}):\n{lines}")
 
@@ -167,15 +136,15 @@ def test_parameters_and_attributes() -> None:
     a, p, n, b, k, handle = read.params
     assert [v.name for v in read.params] == ["a", "p", "n", "b", "k", "B_handle"]
     assert [str(v.dtype) for v in read.params] == ["handle", "handle", "int64", "bool", "int64", "handle"]
-    assert isinstance(p.type_annotation, PointerType) and p.type_annotation.storage_scope == "shared"
+    assert isinstance(p.type_annotation, ir.PointerType) and p.type_annotation.storage_scope == "shared"
     buffer = read.buffer_map[a]
     assert buffer.name == buffer.data.name == "A" and str(buffer.dtype) == "int8"
     assert buffer.shape[0] is n and buffer.elem_offset is k
-    assert isinstance(buffer.strides[0], Var) and buffer.strides[0].dtype == "int64"
+    assert isinstance(buffer.strides[0], ir.Var) and buffer.strides[0].dtype == "int64"
     assert (buffer.data_alignment, buffer.offset_factor, buffer.buffer_type) == (32, 4, "auto")
     assert read.buffer_map[handle].dtype == "float32" and handle.name == "B_handle"
     assert set(read.attrs) == {"tir.noalias", "level", "name", "parts", "global_symbol"}
-    assert read.attrs["parts"] == (1, "two") and isinstance(read.attrs["tir.noalias"], IntImm)
+    assert read.attrs["parts"] == (1, "two") and isinstance(read.attrs["tir.noalias"], ir.IntImm)
     assert b.dtype.is_bool
 
 
@@ -196,12 +165,12 @@ def test_the_old_form_of_buffer_types() -> None:
     assert shapes == [[4, 4], [16], []]
     assert [str(b.dtype) for b in read.buffer_map.values()] == ["int8", "float32", "bool"]
     data = list(read.buffer_map.values())[2].data.type_annotation
-    assert isinstance(data, PointerType) and data.element_type.dtype == "int8"  # type: ignore[attr-defined]
+    assert isinstance(data, ir.PointerType) and data.element_type.dtype == "int8"  # type: ignore[attr-defined]
 
 
 def test_size_variables() -> None:
     read = body("m = T.int32(is_size_var=True)\nA[m, 0] = 1.0")
-    assert isinstance(read.indices[0], SizeVar) and read.indices[0].name == "m"
+    assert isinstance(read.indices[0], ir.SizeVar) and read.indices[0].name == "m"
 
 
 @pytest.mark.parametrize(
@@ -209,10 +178,10 @@ def test_size_variables() -> None:
 )
 def test_dtypes_convert_and_declare(dtype: str) -> None:
     read = func(f"x = T.{dtype}()\nT.evaluate(x)\nT.evaluate(T.{dtype}(1))")
-    assert isinstance(read.body, SeqStmt)
+    assert isinstance(read.body, ir.SeqStmt)
     first, second = read.body.seq
-    assert isinstance(first, Evaluate) and isinstance(first.value, Var) and first.value.dtype == dtype
-    assert isinstance(second, Evaluate) and second.value.dtype == dtype
+    assert isinstance(first, ir.Evaluate) and isinstance(first.value, ir.Var) and first.value.dtype == dtype
+    assert isinstance(second, ir.Evaluate) and second.value.dtype == dtype
 
 
 # ---------------------------------------------------------------------------- blocks
@@ -229,20 +198,20 @@ def main(A: T.Buffer((16, 16), "float32"), B: T.Buffer((16, 16), "float32"), C: 
 """
 
 
-def blocks_of(read: PrimFunc) -> dict[str, Block]:
-    found: dict[str, Block] = {}
+def blocks_of(read: ir.PrimFunc) -> dict[str, ir.Block]:
+    found: dict[str, ir.Block] = {}
 
     def look(node: Any) -> None:
-        if isinstance(node, Block):
+        if isinstance(node, ir.Block):
             found[node.name_hint] = node
 
-    post_order_visit(read.body, look)
+    ir.post_order_visit(read.body, look)
     return found
 
 
 def test_a_root_block_is_put_around_blocks() -> None:
     read = from_source(MATMUL)
-    assert isinstance(read.body, BlockRealize) and read.body.block.name_hint == "root"
+    assert isinstance(read.body, ir.BlockRealize) and read.body.block.name_hint == "root"
     assert not read.body.block.reads and not read.body.block.writes and not read.body.block.iter_vars
 
 
@@ -256,8 +225,8 @@ def test_a_root_block_is_put_around_blocks() -> None:
 )
 def test_a_written_root_block_is_the_root(text: str) -> None:
     read = func(text)
-    assert isinstance(read.body, BlockRealize)
-    assert isinstance(read.body.block.body, For)
+    assert isinstance(read.body, ir.BlockRealize)
+    assert isinstance(read.body.block.body, ir.For)
     assert set(blocks_of(read)) == {"root", "b"}
 
 
@@ -270,7 +239,7 @@ def test_two_blocks_at_the_top() -> None:
 
 def test_allocation_in_the_function_makes_a_root() -> None:
     read = func('B = T.alloc_buffer((16,), "int8", scope="local")\nA[0, 0] = 1.0')
-    assert isinstance(read.body, BlockRealize)
+    assert isinstance(read.body, ir.BlockRealize)
     (buffer,) = read.body.block.alloc_buffers
     assert buffer.name == "B" and buffer.scope() == "local"
 
@@ -301,10 +270,10 @@ with T.block("root"):
     assert found["root"].annotations == {"a": 1, "b": (1, "c")}
     block = found["b"]
     assert [v.iter_type for v in block.iter_vars] == [
-        IterVar.DataPar,
-        IterVar.CommReduce,
-        IterVar.Ordered,
-        IterVar.Opaque,
+        ir.IterVar.DataPar,
+        ir.IterVar.CommReduce,
+        ir.IterVar.Ordered,
+        ir.IterVar.Opaque,
     ]
     assert [v.var.name for v in block.iter_vars] == ["vi", "vj", "vk", "vo"]
     assert [str(v.var.dtype) for v in block.iter_vars] == ["int32", "int32", "int64", "int32"]
@@ -390,16 +359,16 @@ for i in range(4):
 
 def value(text: str) -> Any:
     read = body(f"T.evaluate({text})", params='A: T.Buffer((16, 16), "float32"), n: T.int32, m: T.int64, b: T.bool')
-    assert isinstance(read, Evaluate)
+    assert isinstance(read, ir.Evaluate)
     return read.value
 
 
 def test_arithmetic_folds_and_comparison_does_not() -> None:
-    assert isinstance(value("n + 0"), Var)
-    assert isinstance(value("T.Add(n, 0)"), Add)
+    assert isinstance(value("n + 0"), ir.Var)
+    assert isinstance(value("T.Add(n, 0)"), ir.Add)
     assert str(value("T.LT(1, 2)")) == "T.LT(1, 2)"
-    assert isinstance(value("b and b"), And)
-    assert type(value("T.bool(True) and b")) is And
+    assert isinstance(value("b and b"), ir.And)
+    assert type(value("T.bool(True) and b")) is ir.And
     assert value("2 + 3 * 4").value == 14
     assert value("-n").b.value == -1
 
@@ -408,19 +377,19 @@ def test_numbers_take_the_type_of_the_other_side() -> None:
     assert value("m < 3").b.dtype == "int64"
     assert value("m + 3").b.dtype == "int64"
     assert value("A[0, 0] < 3").b.dtype == "float32"
-    assert value("m + n").b.dtype == "int64" and isinstance(value("m + n").b, Cast)
+    assert value("m + n").b.dtype == "int64" and isinstance(value("m + n").b, ir.Cast)
     assert value("A[0, 0:4] < 3").b.lanes == 4
 
 
 def test_slices_are_vectors_or_regions() -> None:
     load = value("A[0, 2:6]")
-    assert isinstance(load, BufferLoad) and isinstance(load.indices[1], Ramp) and load.dtype == "float32x4"
-    assert isinstance(value("A[n, n:n + 1]"), BufferLoad)
+    assert isinstance(load, ir.BufferLoad) and isinstance(load.indices[1], ir.Ramp) and load.dtype == "float32x4"
+    assert isinstance(value("A[n, n:n + 1]"), ir.BufferLoad)
     assert value("A[n, n:n + 1]").dtype == "float32"
     strided = value("A[0, 0:8:2]")
     assert strided.indices[1].stride.value == 2 and strided.indices[1].lanes == 4
     assert value("A[0, n * 4:n * 4 + 4]").indices[1].lanes == 4
-    assert isinstance(value("T.exp(A[0, 0:4])"), Call)
+    assert isinstance(value("T.exp(A[0, 0:4])"), ir.Call)
     assert value("T.exp(A[0, 0:4])").dtype == "float32x4"
 
 
@@ -429,7 +398,7 @@ def test_shuffle_reduce_and_reducers() -> None:
     reduce = value(
         'T.reduce(T.comm_reducer(lambda x, y: x + y, [T.float32(0)]), [A[0, 0]], [], [T.iter_var("k", (0, 16), "CommReduce", "")], True, 0)'
     )
-    assert isinstance(reduce.combiner.result[0], Add) and str(reduce.axis[0].var) == "k"
+    assert isinstance(reduce.combiner.result[0], ir.Add) and str(reduce.axis[0].var) == "k"
     two = value(
         "T.reduce(T.comm_reducer(lambda x0, x1, y0, y1: (x0 + y0, T.max(x1, y1)), [T.int32(0), T.min_value('int32')]), "
         "[n, n], [], [T.iter_var('k', T.Range(0, 16), 'CommReduce', '')], True, 1)"
@@ -441,12 +410,12 @@ def test_index_maps() -> None:
     read = func('T.func_attr({"map": T.index_map(lambda i, j: [i * 4 + j, T.max(i, j)])})\nT.evaluate(0)')
     index_map = read.attrs["map"]
     assert [v.name for v in index_map.initial_indices] == ["i", "j"]
-    assert isinstance(index_map.final_indices[0], Add)
+    assert isinstance(index_map.final_indices[0], ir.Add)
 
 
 def test_texts_as_arguments() -> None:
     call = value('T.call_extern("int32", "f", "text")')
-    assert isinstance(call.args[1], StringImm) and call.args[1].value == "text"
+    assert isinstance(call.args[1], ir.StringImm) and call.args[1].value == "text"
 
 
 def test_attributes_of_buffers() -> None:
@@ -455,34 +424,34 @@ def test_attributes_of_buffers() -> None:
         'T.evaluate(A.vload([0, 0], "float32x4"))\nA.vstore([n, 0], T.float32(1))\nT.evaluate(A.offset_of([1, 2])[0])',
         params='A: T.Buffer((16, 16), "float32", strides=(32, 1)), n: T.int32',
     )
-    assert isinstance(read.body, SeqStmt)
-    kinds = [type(s.value if isinstance(s, Evaluate) else s).__name__ for s in read.body.seq]
+    assert isinstance(read.body, ir.SeqStmt)
+    kinds = [type(s.value if isinstance(s, ir.Evaluate) else s).__name__ for s in read.body.seq]
     assert kinds == ["Call", "IntImm", "BufferLoad", "BufferStore", "IntImm"]  # the offset 0 has no effect
 
 
 def test_allocation_of_declared_buffers() -> None:
     alone = body("B = T.decl_buffer((4,))\nB[0] = 1.0")
-    assert isinstance(alone, Allocate) and isinstance(alone.body, DeclBuffer)
+    assert isinstance(alone, ir.Allocate) and isinstance(alone.body, ir.DeclBuffer)
     assert alone.buffer_var is alone.body.buffer.data
     over = body("B = T.decl_buffer((4,), data=A.data)\nB[0] = 1.0")
-    assert isinstance(over, DeclBuffer)
+    assert isinstance(over, ir.DeclBuffer)
 
 
 def test_thread_attributes() -> None:
     read = body(
         'tx = T.int32()\nT.attr(T.iter_var(tx, None, "ThreadIndex", "threadIdx.x"), "thread_extent", 16)\nA[tx, 0] = 1.0'
     )
-    assert isinstance(read, AttrStmt) and read.node.thread_tag == "threadIdx.x" and read.node.var.name == "tx"
+    assert isinstance(read, ir.AttrStmt) and read.node.thread_tag == "threadIdx.x" and read.node.var.name == "tx"
     virtual = body('vt = T.launch_thread("vthread", 2)\nA[vt, 0] = 1.0')
     assert virtual.attr_key == "virtual_thread"
 
 
 def test_realize_is_a_buffer_realize() -> None:
     read = body("B = T.Buffer((16,))\nT.realize(B[0:16])\nB[0] = 1.0")
-    assert isinstance(read, BufferRealize)
+    assert isinstance(read, ir.BufferRealize)
     scoped = body('B = T.Buffer((16,))\nT.realize(B[0:16], "local", n < 3)\nB[0] = 1.0')
-    assert isinstance(scoped, AttrStmt) and scoped.attr_key == "realize_scope"
-    assert isinstance(scoped.body, BufferRealize)
+    assert isinstance(scoped, ir.AttrStmt) and scoped.attr_key == "realize_scope"
+    assert isinstance(scoped.body, ir.BufferRealize)
 
 
 def test_constants_are_arrays() -> None:
@@ -494,7 +463,7 @@ def test_kinds_of_loops() -> None:
     kinds = {"serial": 0, "parallel": 1, "vectorized": 2, "unroll": 3}
     for name, kind in kinds.items():
         loop = body(f"for i in T.{name}(2, 6):\n    A[i, 0] = 1.0")
-        assert loop.kind is ForKind(kind) and (int(loop.min), int(loop.extent)) == (2, 4)
+        assert loop.kind is ir.ForKind(kind) and (int(loop.min), int(loop.extent)) == (2, 4)
     loop = body('for i in T.thread_binding(0, 4, "blockIdx.y"):\n    A[i, 0] = 1.0')
     assert loop.thread_binding.thread_tag == "blockIdx.y"
 
@@ -504,19 +473,19 @@ def test_names_at_different_levels() -> None:
         "for i in range(4):\n    x = i + 1\n    A[x, 0] = 1.0\nfor i in range(4):\n    x = i + 2\n    A[x, 0] = 1.0"
     )
     first, second = read.seq
-    assert isinstance(first.body, LetStmt) and isinstance(second.body, LetStmt)
+    assert isinstance(first.body, ir.LetStmt) and isinstance(second.body, ir.LetStmt)
     assert first.body.var is not second.body.var and first.loop_var is not second.loop_var
 
 
 def test_aliases_hand_their_name_on() -> None:
     read = func('p = T.allocate([16], "float32", "local")\nB = T.Buffer((16,), data=p, scope="local")\nB[0] = 1.0')
-    assert isinstance(read.body, Allocate) and read.body.buffer_var.name == "B"
+    assert isinstance(read.body, ir.Allocate) and read.body.buffer_var.name == "B"
 
 
 def test_extra_names() -> None:
     text = "@X.prim_func\ndef main(A: X.Buffer((SIZE,), DTYPE)):\n    for i in range(SIZE):\n        A[i] = scale(i)\n"
     read = from_source(text, {"X": T, "SIZE": 12, "DTYPE": "int32", "scale": lambda i: i * 3})
-    assert int(read.body.extent) == 12 and isinstance(read.body.body.value, Mul)
+    assert int(read.body.extent) == 12 and isinstance(read.body.body.value, ir.Mul)
     with pytest.raises(DiagnosticError, match="`X`"):
         from_source(text)
 
@@ -541,7 +510,7 @@ def test_imports_of_the_names_that_scripts_have() -> None:
         read = from_source(
             f"from {package} import ir as I\nfrom {package} import tir as TT\n\n@TT.prim_func\ndef f(n: TT.int32):\n    TT.evaluate(n)\n"
         )
-        assert isinstance(read, PrimFunc)
+        assert isinstance(read, ir.PrimFunc)
 
 
 def test_a_whole_module() -> None:
@@ -566,7 +535,7 @@ class Module:
     call = read["main"].body.value
     assert call.op is read.get_global_var("helper") and call.dtype == "int32"
     again = from_source(read.script())
-    assert structural_equal(read, again)
+    assert ir.structural_equal(read, again)
 
 
 def test_every_name_in_use_is_there() -> None:
@@ -632,13 +601,13 @@ def test_every_name_in_use_is_there() -> None:
 def test_operators_build_expressions(text: str) -> None:
     params = 'A: T.Buffer((16, 16), "float32"), n: T.int32, m: T.int64, b: T.bool'
     read = func(f"T.evaluate(T.{text})", params=params)
-    assert isinstance(read.body, Evaluate) and isinstance(read.body.value, tvmagic.ir.PrimExpr)
-    assert structural_equal(from_source(read.script()), read)
+    assert isinstance(read.body, ir.Evaluate) and isinstance(read.body.value, tvmagic.ir.PrimExpr)
+    assert ir.structural_equal(from_source(read.script()), read)
 
 
 def test_a_long_sum_and_many_statements() -> None:
     loop = body("A[0, 0] = " + " + ".join(["A[0, 1]"] * 1000))
-    assert isinstance(loop, BufferStore)
+    assert isinstance(loop, ir.BufferStore)
     many = body("A[0, 0] = 1.0\n" * 5000)
     assert len(many) == 5000
 
@@ -647,9 +616,9 @@ def test_a_long_sum_and_many_statements() -> None:
 def test_deep_expressions(opening: str, closing: str) -> None:
     deep = value(opening * 1000 + "n" + closing * 1000)
     depth = 0
-    while not isinstance(deep, Var):
+    while not isinstance(deep, ir.Var):
         children = [deep.a, deep.b]
-        deep = next((c for c in children if not isinstance(c, Var)), children[0])
+        deep = next((c for c in children if not isinstance(c, ir.Var)), children[0])
         depth += 1
     assert depth >= 1000
 
@@ -662,8 +631,8 @@ def test_places_in_deep_expressions() -> None:
 
 
 def test_broadcast_is_a_node() -> None:
-    assert isinstance(value("T.Broadcast(n, 4)"), Broadcast)
-    assert isinstance(value("T.Broadcast(value=n, lanes=4)"), Broadcast)
+    assert isinstance(value("T.Broadcast(n, 4)"), ir.Broadcast)
+    assert isinstance(value("T.Broadcast(value=n, lanes=4)"), ir.Broadcast)
     with pytest.raises(DiagnosticError, match="two lanes or more"):
         value("T.Broadcast(n, 1)")
 
@@ -672,7 +641,7 @@ def test_live_use_outside_a_builder() -> None:
     for call in (lambda: T.grid(4), lambda: T.evaluate(1), lambda: T.reads()):
         with pytest.raises(TVMagicError, match="`IRBuilder`"):
             call()
-    assert isinstance(T.Buffer((4,), "int8"), Buffer)
+    assert isinstance(T.Buffer((4,), "int8"), ir.Buffer)
     assert T.float32(1.5).value == 1.5 and T.handle().dtype == "handle"
 
 
@@ -682,7 +651,7 @@ def test_objects_without_a_text_of_their_own() -> None:
     outer = func("T.evaluate(n)", params="n: T.int32").with_attr("intrin", tvmagic.ir.TensorIntrin(inner, inner))
     text = outer.script(show_meta=True)
     assert text.startswith("metadata = ")
-    assert structural_equal(from_source(text), outer)
+    assert ir.structural_equal(from_source(text), outer)
     with pytest.raises(DiagnosticError) as caught:
         from_source('metadata = tvm.ir.load_json("[1, 2")\n' + HEADER.sub("", text.split("\n", 1)[1]))
     assert caught.value.line == 1
@@ -698,14 +667,14 @@ def test_types_of_several_values_and_ranges() -> None:
 def test_loads_and_stores_with_a_predicate() -> None:
     text = "A.vstore([0, T.Ramp(n, 1, 4)], T.Broadcast(T.float32(1.0), 4), predicate=T.Broadcast(T.bool(True), 4))"
     read = body(text)
-    assert isinstance(read, BufferStore) and read.predicate is not None and len(read.indices) == 2
+    assert isinstance(read, ir.BufferStore) and read.predicate is not None and len(read.indices) == 2
     load = value('A.vload([0, T.Ramp(n, 1, 4)], dtype="float32x4", predicate=T.Broadcast(T.bool(True), 4))')
-    assert isinstance(load, BufferLoad) and load.predicate is not None and load.dtype == "float32x4"
+    assert isinstance(load, ir.BufferLoad) and load.predicate is not None and load.dtype == "float32x4"
 
 
 def test_targets() -> None:
     read = func('T.func_attr({"target": T.target("llvm")})\nT.evaluate(0)')
-    assert structural_equal(from_source(read.script()), read)
+    assert ir.structural_equal(from_source(read.script()), read)
 
 
 def test_integers_as_conditions() -> None:

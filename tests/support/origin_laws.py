@@ -11,20 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tvmagic import te
-from tvmagic.ir import (
-    BufferLoad,
-    BufferStore,
-    FloatImm,
-    IRModule,
-    MatchBufferRegion,
-    ProducerLoad,
-    ProducerStore,
-    Stmt,
-    Visitor,
-    handles,
-    post_order_visit,
-)
+from tvmagic import ir, te
 from tvmagic.ir.origins import origins_by_statement
 from tvmagic.passes import Record
 
@@ -62,34 +49,34 @@ def _program(value: Any) -> Any:
     if hasattr(value, "stage_map"):
         value = program_of_schedule(value)
     value = getattr(value, "mod", value)
-    return value if isinstance(value, (IRModule, Stmt)) or hasattr(value, "buffer_map") else None
+    return value if isinstance(value, (ir.IRModule, ir.Stmt)) or hasattr(value, "buffer_map") else None
 
 
-class _Marks(Visitor):
+class _Marks(ir.Visitor):
     """Collects the marks of one statement."""
 
-    def __init__(self, root: Stmt) -> None:
+    def __init__(self, root: ir.Stmt) -> None:
         self.root, self.found = root, set[Mark]()
         self.visit(root)
 
-    @handles(Stmt)
-    def statement(self, node: Stmt) -> None:
+    @ir.handles(ir.Stmt)
+    def statement(self, node: ir.Stmt) -> None:
         if node is self.root:
             self.visit_children(node)
 
-    @handles(BufferStore, ProducerStore)
+    @ir.handles(ir.BufferStore, ir.ProducerStore)
     def store(self, node: Any) -> None:
         if node is self.root:
             self.found.add(("store", _name(node)))
             self.visit_children(node)
 
-    @handles(BufferLoad, ProducerLoad)
+    @ir.handles(ir.BufferLoad, ir.ProducerLoad)
     def load(self, node: Any) -> None:
         self.found.add(("load", _name(node)))
         self.visit_children(node)
 
-    @handles(FloatImm)
-    def constant(self, node: FloatImm) -> None:
+    @ir.handles(ir.FloatImm)
+    def constant(self, node: ir.FloatImm) -> None:
         if node.value * 64 % 1:  # others may come of folding
             self.found.add(("constant", node.value))
 
@@ -101,7 +88,7 @@ def _name(access: Any) -> str:
     return access.buffer.data.name
 
 
-def marked(program: Any) -> list[tuple[Stmt, set[Mark], tuple[int, ...]]]:
+def marked(program: Any) -> list[tuple[ir.Stmt, set[Mark], tuple[int, ...]]]:
     """The statements of a program that access memory, each with its marks and origins."""
     found = []
     for stmt, origins in origins_by_statement(program):
@@ -117,14 +104,14 @@ def _arguments(program: Any) -> set[str]:
     matched: set[str] = set()
 
     def look(node: Any) -> None:
-        if isinstance(node, ProducerLoad) and isinstance(node.producer.op, te.PlaceholderOp):
+        if isinstance(node, ir.ProducerLoad) and isinstance(node.producer.op, te.PlaceholderOp):
             tensors.add(_name(node))
-        if isinstance(node, MatchBufferRegion):
+        if isinstance(node, ir.MatchBufferRegion):
             matched.add(node.source.buffer.data.name)
 
-    functions = program.functions.values() if isinstance(program, IRModule) else [program]
+    functions = program.functions.values() if isinstance(program, ir.IRModule) else [program]
     for function in functions:
-        post_order_visit(function if isinstance(function, Stmt) else function.body, look)
+        ir.post_order_visit(function if isinstance(function, ir.Stmt) else function.body, look)
         tensors |= {buffer.data.name for buffer in getattr(function, "buffer_map", {}).values()}
     return tensors - matched
 

@@ -7,24 +7,24 @@ from typing import Any
 
 import pytest
 
+from tvmagic import ir
 from tvmagic.arith import Analyzer
 from tvmagic.arith.int_set import IntSet
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import IntImm, IterVar, Range, SizeVar, Var, substitute
 from tvmagic.te.schedule.relations import DownContext, Fuse, Rebase, Singleton, Split, ceil_div, is_const, minus, plus
 
 
-def axis(name: str) -> IterVar:
-    return IterVar(None, Var(name), IterVar.DataPar)
+def axis(name: str) -> ir.IterVar:
+    return ir.IterVar(None, ir.Var(name), ir.IterVar.DataPar)
 
 
-def range_of(low: int, count: int) -> Range:
-    return Range.from_min_extent(low, count)
+def range_of(low: int, count: int) -> ir.Range:
+    return ir.Range.from_min_extent(low, count)
 
 
 def number(e: Any, point: dict[Any, int] | None = None) -> int:
-    found = Analyzer().simplify(substitute(e, {v: IntImm("int32", n) for v, n in (point or {}).items()}))
-    assert isinstance(found, IntImm), found
+    found = Analyzer().simplify(ir.substitute(e, {v: ir.IntImm("int32", n) for v, n in (point or {}).items()}))
+    assert isinstance(found, ir.IntImm), found
     return found.value
 
 
@@ -32,7 +32,7 @@ def members(found: IntSet) -> set[int]:
     return set(range(number(found.min()), number(found.max()) + 1))
 
 
-def passed_down(relation: Any, ranges: dict[IterVar, Range], **options: Any) -> dict[IterVar, Range]:
+def passed_down(relation: Any, ranges: dict[ir.IterVar, ir.Range], **options: Any) -> dict[ir.IterVar, ir.Range]:
     context = DownContext(
         ranges, ranges.__setitem__, Analyzer(), options.get("may_miss", False), options.get("threads", set())
     )
@@ -47,7 +47,7 @@ def passed_down(relation: Any, ranges: dict[IterVar, Range], **options: Any) -> 
 def test_a_split_covers_its_parent_with_no_block_too_many(given: str) -> None:
     parent, outer, inner = axis("p"), axis("o"), axis("i")
     for low, extent, size in itertools.product((0, 3), range(9), range(1, 10)):
-        by = {"factor": None, "nparts": None, given: IntImm("int32", size)}
+        by = {"factor": None, "nparts": None, given: ir.IntImm("int32", size)}
         ranges = passed_down(Split(parent, outer, inner, by["factor"], by["nparts"]), {parent: range_of(low, extent)})
         blocks, block = number(ranges[outer].extent), number(ranges[inner].extent)
         assert number(ranges[outer].min) == number(ranges[inner].min) == 0
@@ -58,32 +58,32 @@ def test_a_split_covers_its_parent_with_no_block_too_many(given: str) -> None:
 
 def test_a_split_of_what_threads_run_keeps_its_size() -> None:
     parent, outer, inner = axis("p"), axis("o"), axis("i")
-    split = Split(parent, outer, inner, IntImm("int32", 8), None)
+    split = Split(parent, outer, inner, ir.IntImm("int32", 8), None)
     assert split.disable_predication is False
     assert number(passed_down(split, {parent: range_of(0, 3)})[inner].extent) == 3
     assert number(passed_down(split, {parent: range_of(0, 3)}, threads={inner})[inner].extent) == 8
     assert number(passed_down(split, {parent: range_of(0, 3)}, may_miss=True)[inner].extent) == 8
-    wide = passed_down(split, {parent: Range.from_min_extent(IntImm("int64", 0), IntImm("int64", 20))})
+    wide = passed_down(split, {parent: ir.Range.from_min_extent(ir.IntImm("int64", 0), ir.IntImm("int64", 20))})
     assert wide[inner].extent.dtype == "int64" and number(wide[outer].extent) == 3
 
 
 def test_values_through_a_split() -> None:
     parent, outer, inner = axis("p"), axis("o"), axis("i")
-    split = Split(parent, outer, inner, IntImm("int32", 4), None)
+    split = Split(parent, outer, inner, ir.IntImm("int32", 4), None)
     for low, extent in ((0, 10), (3, 8)):
         ranges = passed_down(split, {parent: range_of(low, extent)})
         for o, i in itertools.product(range(number(ranges[outer].extent)), range(4)):
-            values: dict[IterVar, Any] = {outer: IntImm("int32", o), inner: IntImm("int32", i)}
+            values: dict[ir.IterVar, Any] = {outer: ir.IntImm("int32", o), inner: ir.IntImm("int32", i)}
             split.index_up(ranges, values)
             assert number(values[parent]) == low + 4 * o + i
-            back: dict[IterVar, Any] = {parent: values[parent]}
+            back: dict[ir.IterVar, Any] = {parent: values[parent]}
             split.index_down(ranges, back)
             assert (number(back[outer]), number(back[inner])) == (o, i)
 
 
 def test_sets_through_a_split() -> None:
     parent, outer, inner = axis("p"), axis("o"), axis("i")
-    split = Split(parent, outer, inner, IntImm("int32", 4), None)
+    split = Split(parent, outer, inner, ir.IntImm("int32", 4), None)
     for low, extent in ((0, 8), (3, 8), (0, 10)):
         ranges = passed_down(split, {parent: range_of(low, extent)})
         blocks = number(ranges[outer].extent)
@@ -113,7 +113,7 @@ def test_which_splits_are_checked(
     extent: int, factor: int, children: tuple[bool, bool], disabled: bool, checked: bool
 ) -> None:
     parent, outer, inner = axis("p"), axis("o"), axis("i")
-    split = Split(parent, outer, inner, IntImm("int32", factor), None, disabled)
+    split = Split(parent, outer, inner, ir.IntImm("int32", factor), None, disabled)
     ranges = passed_down(split, {parent: range_of(0, extent)})
     checks = {outer: children[0], inner: children[1]}
     split.check_up(ranges, checks, Analyzer())
@@ -134,10 +134,10 @@ def test_values_through_a_fusion() -> None:
     ranges = passed_down(fuse, {outer: range_of(2, 3), inner: range_of(1, 5)})
     assert number(ranges[fused].min) == 0 and number(ranges[fused].extent) == 15
     for place, (o, i) in enumerate(itertools.product(range(2, 5), range(1, 6))):
-        values: dict[IterVar, Any] = {fused: IntImm("int32", place)}
+        values: dict[ir.IterVar, Any] = {fused: ir.IntImm("int32", place)}
         fuse.index_up(ranges, values)
         assert (number(values[outer]), number(values[inner])) == (o, i)
-        back: dict[IterVar, Any] = {outer: IntImm("int32", o), inner: IntImm("int32", i)}
+        back: dict[ir.IterVar, Any] = {outer: ir.IntImm("int32", o), inner: ir.IntImm("int32", i)}
         fuse.index_down(ranges, back)
         assert number(back[fused]) == place
 
@@ -150,7 +150,7 @@ def test_sets_through_a_fusion() -> None:
         ranges = passed_down(fuse, {outer: range_of(low_o, rows), inner: range_of(low_i, row)})
         count = rows * row
         for low, high in itertools.combinations_with_replacement(range(count), 2):
-            point = IntImm("int32", low)
+            point = ir.IntImm("int32", low)
             sets = {fused: IntSet.single_point(point) if low == high else IntSet.interval(low, high)}
             case = fuse.domain_up(ranges, sets)[:6]
             cases.add(case)
@@ -178,8 +178,8 @@ def test_fusions_that_no_index_counts() -> None:
     assert number(passed_down(fuse, {outer: range_of(0, most), inner: range_of(0, 1)})[fused].extent) == most
     with pytest.raises(TVMagicError, match="`int32`"):
         passed_down(fuse, {outer: range_of(0, 1 << 30), inner: range_of(0, 2)})
-    some = SizeVar("n")
-    ranges = passed_down(fuse, {outer: Range(0, some), inner: range_of(0, 2)})
+    some = ir.SizeVar("n")
+    ranges = passed_down(fuse, {outer: ir.Range(0, some), inner: range_of(0, 2)})
     assert str(ranges[fused].extent) == "n * 2"
 
 
@@ -191,10 +191,10 @@ def test_rebased_loops_and_singletons() -> None:
     relation = Rebase(parent, rebased)
     ranges = passed_down(relation, {parent: range_of(3, 5)})
     assert number(ranges[rebased].min) == 0 and number(ranges[rebased].extent) == 5
-    values: dict[IterVar, Any] = {rebased: IntImm("int32", 2)}
+    values: dict[ir.IterVar, Any] = {rebased: ir.IntImm("int32", 2)}
     relation.index_up(ranges, values)
     assert number(values[parent]) == 5
-    relation.index_down(ranges, back := {parent: IntImm("int32", 7)})
+    relation.index_down(ranges, back := {parent: ir.IntImm("int32", 7)})
     assert number(back[rebased]) == 4
     for low, high, case in ((0, 4, "case 1"), (1, 3, "case 2")):
         sets = {rebased: IntSet.interval(low, high)}
@@ -210,7 +210,7 @@ def test_rebased_loops_and_singletons() -> None:
 
 def test_marks_go_along_relations() -> None:
     parent, outer, inner, other, fused = (axis(n) for n in "poiqf")
-    split, fuse = Split(parent, outer, inner, IntImm("int32", 4), None), Fuse(inner, other, fused)
+    split, fuse = Split(parent, outer, inner, ir.IntImm("int32", 4), None), Fuse(inner, other, fused)
     masks = {parent: 1, other: 2}
     split.mask_down(masks)
     fuse.mask_down(masks)
@@ -228,10 +228,10 @@ def test_marks_go_along_relations() -> None:
 
 
 def test_small_steps_of_index_arithmetic() -> None:
-    n, x, analyzer = SizeVar("n"), Var("x"), Analyzer()
-    zero, two = IntImm("int32", 0), IntImm("int32", 2)
+    n, x, analyzer = ir.SizeVar("n"), ir.Var("x"), Analyzer()
+    zero, two = ir.IntImm("int32", 0), ir.IntImm("int32", 2)
     assert plus(x, zero) is x and minus(x, zero) is x and str(plus(x, two)) == "x + 2" and str(minus(x, two)) == "x - 2"
     assert is_const(two, 2) and not is_const(two, 1) and not is_const(x, 2)
     for a, b in itertools.product(range(9), range(1, 5)):
-        assert number(ceil_div(analyzer, IntImm("int32", a), IntImm("int32", b))) == -(-a // b)
+        assert number(ceil_div(analyzer, ir.IntImm("int32", a), ir.IntImm("int32", b))) == -(-a // b)
     assert str(ceil_div(analyzer, n * 4, two)) == "n * 2" and str(ceil_div(analyzer, n, two)) == "(n + 1) // 2"

@@ -8,9 +8,8 @@ import pytest
 from pass_checks import module, parse, script
 
 import tvmagic
-from tvmagic import te, tir
+from tvmagic import ir, te, tir
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import Add, BufferLoad, BufferStore, For, IRModule, LetStmt, PrimFunc, SeqStmt, Span, Var, decl_buffer
 from tvmagic.passes import PassContext, Sequential, prim_func_pass, recording
 
 
@@ -58,7 +57,7 @@ def test_lower_of_a_function_and_of_a_module() -> None:
     mod = tvmagic.lower(func, name="fill")
     assert [v.name_hint for v in mod.get_global_vars()] == ["fill"]
     assert mod["fill"].attrs["tir.noalias"] and mod["fill"].attrs["global_symbol"] == "fill"
-    again = tvmagic.lower(IRModule({"a": func, "b": func}))
+    again = tvmagic.lower(ir.IRModule({"a": func, "b": func}))
     assert len(again) == 2 and "[i * 4 + j]" in script(again["a"])
     with PassContext(config={"tir.noalias": False}):
         assert "tir.noalias" not in tvmagic.lower(func)["main"].attrs
@@ -83,7 +82,7 @@ def test_user_passes_run_at_the_end_of_their_phase() -> None:
 
     def note_pass(name: str):
         @prim_func_pass(opt_level=0, name=name)
-        def spy(func: PrimFunc, mod, ctx) -> PrimFunc:
+        def spy(func: ir.PrimFunc, mod, ctx) -> ir.PrimFunc:
             ran.append((name, "T.vectorized" in script(func), "T.realize" in script(func)))
             return func
 
@@ -129,7 +128,7 @@ def test_contexts_show_their_options() -> None:
 
 def test_a_pass_of_the_functions_with_a_name() -> None:
     body = module('def main(A: T.Buffer((4,), "int32")):\n    A[0] = A[1] + A[2] - A[2]')["main"]
-    mod = IRModule({"one": body, "two": body, "one_more": body})
+    mod = ir.IRModule({"one": body, "two": body, "one_more": body})
     after = tvmagic.transform.ApplyPassToFunction(tir.transform.Simplify(), "one.*")(mod)
     assert [var.name_hint for var in after.functions] == ["one", "two", "one_more"] and after["two"] is body
     assert "A[0] = A[1]\n" in script(after["one"]) + "\n" and after["one_more"] is not body
@@ -159,27 +158,27 @@ def test_a_negative_phase_is_refused() -> None:
 
 
 def test_a_span_is_followed_through_all_passes() -> None:
-    a, i = decl_buffer((4, 8), "float32", "A"), Var("i")
-    place = Span("cell 3", 7)
-    store = BufferStore(a, BufferLoad(a, [i, 1]) + 1.0, [i, 0], span=place)
-    func = PrimFunc([a], For(i, 0, 4, 0, store))
+    a, i = ir.decl_buffer((4, 8), "float32", "A"), ir.Var("i")
+    place = ir.Span("cell 3", 7)
+    store = ir.BufferStore(a, ir.BufferLoad(a, [i, 1]) + 1.0, [i, 0], span=place)
+    func = ir.PrimFunc([a], ir.For(i, 0, 4, 0, store))
     with recording() as record:
         tvmagic.lower(func)
     for step in record:
         body = step.after["main"].body
-        while not isinstance(body, BufferStore):
+        while not isinstance(body, ir.BufferStore):
             body = body.body if hasattr(body, "body") else body.block.body
         assert body.span == place, step.name
 
 
-def statements_and_levels(statements: int, levels: int) -> PrimFunc:
+def statements_and_levels(statements: int, levels: int) -> ir.PrimFunc:
     """A function of so many stores, and a loop with a store whose value has so many levels."""
-    a, b, i = decl_buffer((6000,), "float32", "A"), decl_buffer((6000,), "float32", "B"), Var("i")
-    stores = [BufferStore(b, BufferLoad(a, [n]) * 2.0, [n]) for n in range(statements)]
-    deep = BufferLoad(a, [i])
+    a, b, i = ir.decl_buffer((6000,), "float32", "A"), ir.decl_buffer((6000,), "float32", "B"), ir.Var("i")
+    stores = [ir.BufferStore(b, ir.BufferLoad(a, [n]) * 2.0, [n]) for n in range(statements)]
+    deep = ir.BufferLoad(a, [i])
     for n in range(levels):
-        deep = Add(deep, BufferLoad(a, [i + n % 7]))
-    return PrimFunc([a, b], SeqStmt([*stores, For(i, 0, 16, 0, BufferStore(b, deep, [i]))]))
+        deep = ir.Add(deep, ir.BufferLoad(a, [i + n % 7]))
+    return ir.PrimFunc([a, b], ir.SeqStmt([*stores, ir.For(i, 0, 16, 0, ir.BufferStore(b, deep, [i]))]))
 
 
 def test_1500_statements_and_an_expression_of_1000_levels_are_lowered() -> None:
@@ -196,20 +195,20 @@ def test_lowering_takes_time_linear_in_statements_and_in_levels(
 
 
 def test_5000_nested_lets() -> None:
-    a, i = decl_buffer((16,), "float32", "A"), Var("i")
-    names = [Var(f"v{n}", "float32") for n in range(5000)]
-    body = BufferStore(a, names[-1], [i])
+    a, i = ir.decl_buffer((16,), "float32", "A"), ir.Var("i")
+    names = [ir.Var(f"v{n}", "float32") for n in range(5000)]
+    body = ir.BufferStore(a, names[-1], [i])
     for n in reversed(range(5000)):
-        body = LetStmt(names[n], (names[n - 1] if n else BufferLoad(a, [i])) + 1.0, body)
-    mod = tvmagic.lower(PrimFunc([a], For(i, 0, 16, 0, body)))
+        body = ir.LetStmt(names[n], (names[n - 1] if n else ir.BufferLoad(a, [i])) + 1.0, body)
+    mod = tvmagic.lower(ir.PrimFunc([a], ir.For(i, 0, 16, 0, body)))
     count, stmt = 0, mod["main"].body.body
-    while isinstance(stmt, LetStmt):
+    while isinstance(stmt, ir.LetStmt):
         count, stmt = count + 1, stmt.body
     assert count == 5000
 
 
 def test_an_endless_recursion_in_a_user_pass_is_an_error() -> None:
-    def endless(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
+    def endless(func: ir.PrimFunc, mod: ir.IRModule, context: PassContext) -> ir.PrimFunc:
         return endless(func, mod, context)
 
     with pytest.raises(TVMagicError, match="calls itself without end"):

@@ -10,27 +10,10 @@ from typing import Any
 import pytest
 from pass_checks import module
 
+from tvmagic import ir
 from tvmagic.arith.index_map import IndexMap
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.integers import evaluate
-from tvmagic.ir import (
-    Allocate,
-    AttrStmt,
-    Block,
-    BufferLoad,
-    BufferRealize,
-    BufferStore,
-    Call,
-    IntImm,
-    IRModule,
-    Prefetch,
-    PrimFunc,
-    Range,
-    SeqStmt,
-    Stmt,
-    Var,
-    decl_buffer,
-)
 from tvmagic.ir.query import nodes_of
 from tvmagic.tir import transform
 from tvmagic.tir.transform.blocks.lower_opaque_block import allocation_shape
@@ -42,7 +25,7 @@ from tvmagic.tir.transform.memory.layout_transforms import apply_layout_transfor
 def test_flat_index_is_element_offset(seed: int) -> None:
     """By strides and an offset, whatever is put together: a quotient and a remainder of one value are that value."""
     rng = random.Random(seed)
-    i, j, k = Var("i", "int32"), Var("j", "int32"), Var("k", "int32")
+    i, j, k = ir.Var("i", "int32"), ir.Var("j", "int32"), ir.Var("k", "int32")
     rank = rng.randint(1, 4)
     shape = [rng.choice([1, 2, 3, 4, 8]) for _ in range(rank)]
     dense = [math.prod(shape[n + 1 :]) for n in range(rank)]
@@ -64,7 +47,7 @@ def test_flat_index_is_element_offset(seed: int) -> None:
         fused // 3 % 8,
     ]
     indices = tuple([rng.choice(parts) for _ in shape])
-    buffer = decl_buffer(
+    buffer = ir.decl_buffer(
         tuple(shape), "int32", "B", strides=() if strides is dense else tuple(strides), elem_offset=offset
     )
     (flat,) = FlatIndex()(buffer, indices)
@@ -82,7 +65,7 @@ def test_vector_memory_holds_whole_vectors(size: str, lanes: int) -> None:
     B = T.Buffer(({size},), data=M)
     B[0:{lanes}] = A[0:{lanes}]
     A[0:{lanes}] = B[0:{lanes}]"""
-    (memory,) = nodes_of(transform.StorageRewrite()(module(text))["main"].body, Allocate)
+    (memory,) = nodes_of(transform.StorageRewrite()(module(text))["main"].body, ir.Allocate)
     divides = all(eval(size, {"n": n}) % lanes == 0 for n in range(16))
     assert str(memory.dtype) == (f"float32x{lanes}" if divides else "float32")
     if "n" not in size:
@@ -110,24 +93,24 @@ def test_layout_transform_moves_every_element(number: int) -> None:
         return index
 
     a, b = (
-        decl_buffer((4, 6), "int32", "A", strides=[Var("s0", "int32"), Var("s1", "int32")]),
-        decl_buffer((4, 6), "int32", "B"),
+        ir.decl_buffer((4, 6), "int32", "A", strides=[ir.Var("s0", "int32"), ir.Var("s1", "int32")]),
+        ir.decl_buffer((4, 6), "int32", "B"),
     )
-    i, j = Var("i", "int32"), Var("j", "int32")
-    store = BufferStore(b, BufferLoad(a, [i, j + 1]) * BufferLoad(b, [3 - i, j]), [i, j])
-    box = [Range.from_min_extent(1, 2), Range.from_min_extent(2, 3)]
-    facts = SeqStmt(
-        [AttrStmt(b, "buffer_dim_align", 1, Prefetch(b, box)), AttrStmt(b, "double_buffer_scope", 1, store)]
+    i, j = ir.Var("i", "int32"), ir.Var("j", "int32")
+    store = ir.BufferStore(b, ir.BufferLoad(a, [i, j + 1]) * ir.BufferLoad(b, [3 - i, j]), [i, j])
+    box = [ir.Range.from_min_extent(1, 2), ir.Range.from_min_extent(2, 3)]
+    facts = ir.SeqStmt(
+        [ir.AttrStmt(b, "buffer_dim_align", 1, ir.Prefetch(b, box)), ir.AttrStmt(b, "double_buffer_scope", 1, store)]
     )
-    body = BufferRealize(b, [Range(0, 4), Range(0, 6)], True, facts)
-    func = PrimFunc([Var("a", "handle")], body)
-    func = PrimFunc(func.params, body, buffer_map={func.params[0]: a})
+    body = ir.BufferRealize(b, [ir.Range(0, 4), ir.Range(0, 6)], True, facts)
+    func = ir.PrimFunc([ir.Var("a", "handle")], body)
+    func = ir.PrimFunc(func.params, body, buffer_map={func.params[0]: a})
     if maps:
         func = func.replace(attrs={"layout_transform_map": {a: maps, b: maps}})
     new = apply_layout_transforms(func)
     assert "layout_transform_map" not in new.attrs
-    (after,) = nodes_of(new.body, BufferStore)
-    loads = nodes_of(after.value, BufferLoad)
+    (after,) = nodes_of(new.body, ir.BufferStore)
+    loads = nodes_of(after.value, ir.BufferLoad)
     for values in itertools.product(range(4), range(5)):
         point = dict(zip((i, j), values))
         for access, index in (
@@ -137,17 +120,17 @@ def test_layout_transform_moves_every_element(number: int) -> None:
         ):
             assert tuple(evaluate(e, point) for e in access.indices) == place(index)
     shape = tuple(n + 1 for n in map(max, zip(*(place(p) for p in itertools.product(range(4), range(6))))))
-    (realize,) = nodes_of(new.body, BufferRealize)
+    (realize,) = nodes_of(new.body, ir.BufferRealize)
     argument = new.buffer_map[new.params[0]]
     bounds = [(evaluate(side.min, {}), evaluate(side.extent, {})) for side in realize.bounds]
     assert [tuple(int(n) for n in one.shape) for one in (realize.buffer, after.buffer, argument)] == [shape] * 3
     assert bounds == [(0, n) for n in shape] and len(argument.strides) == len(shape)
-    (fetch,) = nodes_of(new.body, Prefetch)
+    (fetch,) = nodes_of(new.body, ir.Prefetch)
     sides = [range(evaluate(s.min, {}), evaluate(s.min, {}) + evaluate(s.extent, {})) for s in fetch.bounds]
     inside = [place(p) for p in itertools.product(range(1, 3), range(2, 5))]
     assert all(value in side for p in inside for value, side in zip(p, sides, strict=True))
     assert all(side.start >= 0 and side.stop <= n for side, n in zip(sides, shape, strict=True))
-    noted = {node.attr_key: node.node for node in nodes_of(new.body, AttrStmt)}
+    noted = {node.attr_key: node.node for node in nodes_of(new.body, ir.AttrStmt)}
     assert noted["double_buffer_scope"] is after.buffer and noted["buffer_dim_align"] is b
 
 
@@ -168,7 +151,9 @@ def test_flat_region_spans_all_elements(shape: tuple[int, ...], box: list[tuple[
         T.reads(A[{sides}])
         T.writes(A[{sides}])
         T.evaluate(0)"""
-    (block,) = [b for b in nodes_of(transform.FlattenBuffer()(module(text))["main"].body, Block) if b.name_hint == "b"]
+    (block,) = [
+        b for b in nodes_of(transform.FlattenBuffer()(module(text))["main"].body, ir.Block) if b.name_hint == "b"
+    ]
     strides = [math.prod(shape[n + 1 :]) for n in range(len(shape))]
     first = sum(s * low for s, (low, _) in zip(strides, box))
     last = sum(s * (low + extent - 1) for s, (low, extent) in zip(strides, box))
@@ -198,7 +183,7 @@ def test_flattening_respects_axis_separators(memory: str, extents: list[str] | N
         with pytest.raises(TVMagicError):
             transform.FlattenBuffer()(mod)
         return
-    (allocation,) = nodes_of(transform.FlattenBuffer()(mod)["main"].body, Allocate)
+    (allocation,) = nodes_of(transform.FlattenBuffer()(mod)["main"].body, ir.Allocate)
     assert [str(e) for e in allocation.extents] == extents
 
 
@@ -207,27 +192,31 @@ def test_view_addresses_shown_elements(seed: int) -> None:
     """Of a part of a buffer of a TE program, also of one that is realized from elsewhere than 0; rows have one dimension."""
     rng = random.Random(seed)
     sizes, begins = [rng.randint(3, 6) for _ in range(2)], [rng.choice([0, 0, 2]) for _ in range(2)]
-    target = decl_buffer(tuple(b + n for b, n in zip(begins, sizes)), "int32", "B")
+    target = ir.decl_buffer(tuple(b + n for b, n in zip(begins, sizes)), "int32", "B")
     first = [b + rng.randint(0, 1) for b in begins]
     extents = [rng.randint(1, b + n - f) for b, n, f in zip(begins, sizes, first)]
     rank = rng.choice([1, 2])
     shape = extents[2 - rank :]
-    view = decl_buffer(
-        tuple(shape), "int32", "V", strides=[Var(f"s{n}", "int32") for n in range(rank)], elem_offset=Var("o", "int32")
+    view = ir.decl_buffer(
+        tuple(shape),
+        "int32",
+        "V",
+        strides=[ir.Var(f"s{n}", "int32") for n in range(rank)],
+        elem_offset=ir.Var("o", "int32"),
     )
     index = [rng.randrange(n) for n in shape]
-    body: Stmt = BufferStore(view, BufferLoad(view, index) + 1, index)
+    body: ir.Stmt = ir.BufferStore(view, ir.BufferLoad(view, index) + 1, index)
 
     place = [f + i for f, i in zip(first, [*[0] * (2 - rank), *index])]
     if rank == 1:
         extents[0] = 1
-    window = Call("handle", "tir.tvm_tuple", [IntImm("int32", n) for pair in zip(first, extents) for n in pair])
-    ranges = [Range.from_min_extent(b, n) for b, n in zip(begins, sizes)]
-    whole = BufferRealize(target, ranges, True, AttrStmt((view, target), "buffer_bind_scope", window, body))
-    func = PrimFunc([], whole).with_attr({"from_legacy_te_schedule": True, "global_symbol": "main"})
-    after = transform.StorageFlatten(64)(IRModule({"main": func}))["main"].body
+    window = ir.Call("handle", "tir.tvm_tuple", [ir.IntImm("int32", n) for pair in zip(first, extents) for n in pair])
+    ranges = [ir.Range.from_min_extent(b, n) for b, n in zip(begins, sizes)]
+    whole = ir.BufferRealize(target, ranges, True, ir.AttrStmt((view, target), "buffer_bind_scope", window, body))
+    func = ir.PrimFunc([], whole).with_attr({"from_legacy_te_schedule": True, "global_symbol": "main"})
+    after = transform.StorageFlatten(64)(ir.IRModule({"main": func}))["main"].body
     flat = (place[0] - begins[0]) * sizes[1] + place[1] - begins[1]
-    found = [*nodes_of(after, BufferStore), *nodes_of(after, BufferLoad)]
+    found = [*nodes_of(after, ir.BufferStore), *nodes_of(after, ir.BufferLoad)]
     assert len(found) == 2
     assert [evaluate(access.indices[0], {}) for access in found] == [flat] * len(found)
 
@@ -241,7 +230,7 @@ def test_allocation_covers_strides(seed: int) -> None:
     for size in reversed(shape[1:]):
         strides.insert(0, strides[0] * (size + rng.choice([0, 0, 1, 3])))
     offset = rng.choice([0, 0, 1, 16, 40])
-    buffer = decl_buffer(tuple(shape), "int32", "B", strides=tuple(strides), elem_offset=offset)
+    buffer = ir.decl_buffer(tuple(shape), "int32", "B", strides=tuple(strides), elem_offset=offset)
     found = [evaluate(size, {}) for size in allocation_shape(buffer)]
     rows = [shape[0], *[outer // inner for outer, inner in itertools.pairwise(strides)]]
     rows[-1] *= strides[-1]
@@ -274,11 +263,11 @@ def test_region_of_view_is_region_of_source(region: str, shape: str, used: str, 
                 T.writes({used})
                 T.evaluate(vj)"""
     inner = next(
-        b for b in nodes_of(transform.LowerMatchBuffer()(module(text))["main"].body, Block) if b.name_hint == "inner"
+        b for b in nodes_of(transform.LowerMatchBuffer()(module(text))["main"].body, ir.Block) if b.name_hint == "inner"
     )
     plain = next(
         b
-        for b in nodes_of(module(text.replace(f"T.reads({used})", f"T.reads({meant})"))["main"].body, Block)
+        for b in nodes_of(module(text.replace(f"T.reads({used})", f"T.reads({meant})"))["main"].body, ir.Block)
         if b.name_hint == "inner"
     )
     assert [str(r) for r in (*inner.reads, *inner.writes)] == [str(plain.reads[0])] * 2

@@ -7,30 +7,22 @@ from typing import Any
 
 import pytest
 
-from tvmagic.ir import (
-    BinaryOp,
-    Cast,
-    For,
-    IntImm,
-    PrimFunc,
-    Var,
-    post_order_visit,
-)
+from tvmagic import ir
 from tvmagic.script import from_source
 from tvmagic.tir.analysis.index_overflow import LIMIT, find_index_overflow
 
 LARGEST = 2**31 - 1
 
 
-def value(expr: object, values: dict[Var, int]) -> int:
+def value(expr: object, values: dict[ir.Var, int]) -> int:
     """The value of an expression over unbounded integers."""
-    if isinstance(expr, IntImm):
+    if isinstance(expr, ir.IntImm):
         return expr.value
-    if isinstance(expr, Var):
+    if isinstance(expr, ir.Var):
         return values[expr]
-    if isinstance(expr, Cast):
+    if isinstance(expr, ir.Cast):
         return value(expr.value, values)
-    assert isinstance(expr, BinaryOp)
+    assert isinstance(expr, ir.BinaryOp)
     a, b = value(expr.a, values), value(expr.b, values)
     names = {"Add": a + b, "Sub": a - b, "Mul": a * b, "Min": min(a, b), "Max": max(a, b)}
     names |= {"LE": int(a <= b), "LT": int(a < b), "And": a and b, "Or": a or b}
@@ -49,7 +41,7 @@ def drawn(rng: random.Random, leaves: list[str], depth: int) -> str:
     return f"({a} {kind} {divisor if kind in ('//', '%') else b})"
 
 
-def function(rng: random.Random) -> PrimFunc:
+def function(rng: random.Random) -> ir.PrimFunc:
     index = drawn(rng, ["i", "j", "n", "m"], 4)
     extent = drawn(rng, ["n", "m"], 2)
     return from_source(
@@ -65,10 +57,10 @@ def test_no_index_leaves_int32_where_the_condition_holds(seed: int) -> None:
     func = function(rng)
     found = find_index_overflow(func)
     outer = func.body
-    assert isinstance(outer, For) and isinstance(outer.body, For) and found.fits is not None
+    assert isinstance(outer, ir.For) and isinstance(outer.body, ir.For) and found.fits is not None
     n, m = (func.buffer_map[param].shape[0] for param in func.params)
-    nodes: list[BinaryOp] = []
-    post_order_visit(func.body, lambda x: nodes.append(x) if isinstance(x, BinaryOp) else None)
+    nodes: list[ir.BinaryOp] = []
+    ir.post_order_visit(func.body, lambda x: nodes.append(x) if isinstance(x, ir.BinaryOp) else None)
     for _ in range(40):
         sizes: dict[Any, int] = {n: int(2 ** rng.uniform(0, 31)) - 1, m: int(2 ** rng.uniform(0, 31)) - 1}
         if found.always or not value(found.fits, sizes):

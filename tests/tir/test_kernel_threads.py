@@ -8,18 +8,8 @@ from collections.abc import Callable
 import pytest
 from refusals import refuses
 
+from tvmagic import ir
 from tvmagic.errors import BuildError
-from tvmagic.ir import (
-    Allocate,
-    AttrStmt,
-    BufferLoad,
-    BufferStore,
-    Call,
-    IRModule,
-    Op,
-    PrimExpr,
-    register_intrin_lowering,
-)
 from tvmagic.ir.prim_expr import scope_of
 from tvmagic.ir.query import nodes_of
 from tvmagic.script import from_source, script
@@ -37,7 +27,7 @@ def kernel(*lines: str) -> str:
     for name, scope in MEMORY.items():
         text += f"    {name} = T.allocate([8], 'int32', '{scope}')\n    {name}_1 = T.Buffer((8,), 'int32', data={name}, scope='{scope}')\n"
     func = from_source(text + "".join(f"    {line}\n" for line in lines))
-    made = script(transform.KernelThreads()(IRModule({"main": func}))["main"])
+    made = script(transform.KernelThreads()(ir.IRModule({"main": func}))["main"])
     return re.sub(r".*= T.Buffer\(.*\n", "", made).replace("_1_1", "_1")
 
 
@@ -157,10 +147,12 @@ def test_what_no_kernel_can_be(lines: list[str], code: str) -> None:
 def allocations(*lines: str) -> list[tuple[str, bool]]:
     """What is allocated after `KernelMemory`: the scope, which accesses agree with, and whether a kernel allocates it."""
     func = from_source(HEAD + "".join(f"    {line}\n" for line in lines))
-    body = transform.KernelMemory()(IRModule({"main": func}))["main"].body
-    inside = {node for kernel in filter(is_launch, nodes_of(body, AttrStmt)) for node in nodes_of(kernel, Allocate)}
-    made = nodes_of(body, Allocate)
-    used = {access.buffer.data for access in nodes_of(body, BufferLoad, BufferStore)} - {
+    body = transform.KernelMemory()(ir.IRModule({"main": func}))["main"].body
+    inside = {
+        node for kernel in filter(is_launch, nodes_of(body, ir.AttrStmt)) for node in nodes_of(kernel, ir.Allocate)
+    }
+    made = nodes_of(body, ir.Allocate)
+    used = {access.buffer.data for access in nodes_of(body, ir.BufferLoad, ir.BufferStore)} - {
         b.data for b in func.buffer_map.values()
     }
     assert used <= {node.buffer_var for node in made}
@@ -224,22 +216,22 @@ def test_memory_inside_a_kernel_and_memory_of_the_host() -> None:
 
 
 def test_rules_of_users_are_applied_until_nothing_changes() -> None:
-    rules: dict[str, Callable[[Call], PrimExpr | None]] = {
+    rules: dict[str, Callable[[ir.Call], ir.PrimExpr | None]] = {
         "first": lambda call: call.args[0] * 2,
-        "second": lambda call: Call(call.dtype, "tir.first_shade", call.args),
+        "second": lambda call: ir.Call(call.dtype, "tir.first_shade", call.args),
         "same": lambda call: call,
         "unknown": lambda call: None,
     }
     func = from_source(HEAD + "    X[0] = Y[0]")
 
-    def module(name: str) -> IRModule:
-        call = Call("int32", Op.made(f"tir.{name}_shade"), [func.body.value])
-        return IRModule({"main": func.with_body(func.body.replace(value=call))})
+    def module(name: str) -> ir.IRModule:
+        call = ir.Call("int32", ir.Op.made(f"tir.{name}_shade"), [func.body.value])
+        return ir.IRModule({"main": func.with_body(func.body.replace(value=call))})
 
     mods = {name: module(name) for name in rules}
     assert all(lower_by_rules(mod, "llvm") is mod for mod in mods.values())
     for rule, rewrite in rules.items():
-        register_intrin_lowering(f"tir.{rule}_shade", target="llvm", f=rewrite)
+        ir.register_intrin_lowering(f"tir.{rule}_shade", target="llvm", f=rewrite)
     for name, mod in mods.items():
         kept = f'T.call_intrin("int32", "tir.{name}_shade", Y[0])'
         lowered = "Y[0] * 2" if name in ("first", "second") else kept
@@ -247,5 +239,5 @@ def test_rules_of_users_are_applied_until_nothing_changes() -> None:
         assert mod_text(lower_by_rules(mod, "opencl")) == mod_text(mod)
 
 
-def mod_text(mod: IRModule) -> str:
+def mod_text(mod: ir.IRModule) -> str:
     return script(mod["main"])

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from pass_checks import module, script
 
+from tvmagic import ir
 from tvmagic.arith import Analyzer
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.integers import evaluate
 from tvmagic.eval.machine import run_function
-from tvmagic.ir import BlockRealize, BufferStore, Call, For, IntImm, PrimExpr, Var, substitute
 from tvmagic.ir.deep_recursion import parts_of
 from tvmagic.ir.query import is_call, is_one, nodes_of
 from tvmagic.tir import transform
@@ -96,18 +96,18 @@ def test_pipelined_pointers_skip_earlier_versions(stage: list[int], extent: int)
     body = transform.InjectSoftwarePipeline()(module(text))["main"].body
     found: list[int] = []
 
-    def run(node: Any, values: dict[Var, int]) -> None:
-        if isinstance(node, For):
+    def run(node: Any, values: dict[ir.Var, int]) -> None:
+        if isinstance(node, ir.For):
             first = evaluate(node.min, values)
             for n in range(first, first + evaluate(node.extent, values)):
                 run(node.body, {**values, node.loop_var: n})
-        elif isinstance(node, BlockRealize):
-            numbers: dict[Var, PrimExpr] = {var: IntImm(var.dtype, value) for var, value in values.items()}
-            if is_one(Analyzer().simplify(substitute(node.predicate, numbers))):
+        elif isinstance(node, ir.BlockRealize):
+            numbers: dict[ir.Var, ir.PrimExpr] = {var: ir.IntImm(var.dtype, value) for var, value in values.items()}
+            if is_one(Analyzer().simplify(ir.substitute(node.predicate, numbers))):
                 run(node.block.body, values)
-        elif isinstance(node, BufferStore):
+        elif isinstance(node, ir.BufferStore):
             found.extend(
-                evaluate(c.args[2], values) for c in nodes_of(node.value, Call) if is_call(c, "tir.tvm_access_ptr")
+                evaluate(c.args[2], values) for c in nodes_of(node.value, ir.Call) if is_call(c, "tir.tvm_access_ptr")
             )
         else:
             for part in parts_of(node):

@@ -12,37 +12,30 @@ import pytest
 
 from tvmagic import ir
 from tvmagic.eval.indices import Unevaluated, evaluate
-from tvmagic.ir import (
-    EQ,
-    IntImm,
-    PrimExpr,
-    SizeVar,
-    Var,
-    decl_buffer,
-)
 from tvmagic.ir.query import variables_in
-from tvmagic.ir.stmt import Evaluate
 from tvmagic.tir.analysis.race_accesses import Access, Domain, Place
 from tvmagic.tir.analysis.race_proof import Forms, never_meet
 from tvmagic.tir.analysis.race_search import Search
 
-ZERO = IntImm("int32", 0)
-BUFFER = decl_buffer((1 << 20,), "int32", "A")
+ZERO = ir.IntImm("int32", 0)
+BUFFER = ir.decl_buffer((1 << 20,), "int32", "A")
 
 
 def domain(name: str, extent: Any, begin: Any = 0) -> Domain:
-    return Domain(Var(name, "int32"), IntImm("int32", 0) + begin, IntImm("int32", 0) + extent)
+    return Domain(ir.Var(name, "int32"), ir.IntImm("int32", 0) + begin, ir.IntImm("int32", 0) + extent)
 
 
 def access(
-    indices: Sequence[Any], domains: Sequence[Domain], guards: Sequence[PrimExpr] = (), write: bool = True
+    indices: Sequence[Any], domains: Sequence[Domain], guards: Sequence[ir.PrimExpr] = (), write: bool = True
 ) -> Access:
     place = Place(tuple(domains), tuple((guard, len(domains)) for guard in guards))
-    node = Evaluate(ZERO)
+    node = ir.Evaluate(ZERO)
     return Access(BUFFER, tuple(ZERO + i for i in indices), write, node, node, place, 0)
 
 
-def proved(parallel: Sequence[Domain], shared: Sequence[Domain], *accesses: Access, sizes: Sequence[Var] = ()) -> bool:
+def proved(
+    parallel: Sequence[Domain], shared: Sequence[Domain], *accesses: Access, sizes: Sequence[ir.Var] = ()
+) -> bool:
     """Whether no two different iterations of `parallel` are proved to touch one element by two accesses (or by one)."""
     forms = Forms([d.var for d in parallel], {d.var for d in shared} | set(sizes), set())
     forms.add_domains(shared)
@@ -53,7 +46,7 @@ def proved(parallel: Sequence[Domain], shared: Sequence[Domain], *accesses: Acce
 SEEDS = 400
 P, Q, I, J, S = domain("p", 24), domain("q", 6), domain("i", 4), domain("j", 8), domain("s", 5)
 p, q, i, j, s = (d.var for d in (P, Q, I, J, S))
-n, m = SizeVar("n", "int32"), SizeVar("m", "int32")
+n, m = ir.SizeVar("n", "int32"), ir.SizeVar("m", "int32")
 LONG, NM = domain("l", n), domain("f", n * m)
 length, flat = LONG.var, NM.var
 
@@ -114,7 +107,7 @@ length, flat = LONG.var, NM.var
 def test_iterations_that_never_meet(indices: list[Any], free: bool) -> None:
     """What is decided here is also what counting says; where a size is free, for all of them."""
     assert proved([P], [S], access(indices, [S, P, I, J]), sizes=[n]) is free
-    if not any(isinstance(v, SizeVar) for index in indices for v in variables_in(index)):
+    if not any(isinstance(v, ir.SizeVar) for index in indices for v in variables_in(index)):
         assert meets(indices, indices, [S], [P], [I, J]) is not free
 
 
@@ -194,7 +187,7 @@ def test_begins_of_loops_count() -> None:
 def test_two_accesses_that_never_meet(first: list[Any], second: list[Any], free: bool) -> None:
     around = [S, P, Q, I, J]
     assert proved([P], [S, Q], access(first, around), access(second, around), sizes=[n]) is free
-    if not any(isinstance(v, SizeVar) for index in (*first, *second) for v in variables_in(ZERO + index)):
+    if not any(isinstance(v, ir.SizeVar) for index in (*first, *second) for v in variables_in(ZERO + index)):
         assert meets(first, second, [S, Q], [P], [I, J]) is not free
 
 
@@ -203,22 +196,22 @@ def test_accesses_of_different_ranks_may_meet() -> None:
 
 
 def test_conditions_that_are_equalities_count() -> None:
-    one = access([ZERO], [P], [EQ(p, IntImm("int32", 3))])
+    one = access([ZERO], [P], [ir.EQ(p, ir.IntImm("int32", 3))])
     assert proved([P], [], one) is True
     assert proved([P], [], access([ZERO], [P], [p < 3])) is False
-    other = access([ZERO], [P], [EQ(p, IntImm("int32", 4))])
+    other = access([ZERO], [P], [ir.EQ(p, ir.IntImm("int32", 4))])
     assert proved([P], [], one, other) is False
-    same = access([ZERO], [P], [EQ(p, i), EQ(i, IntImm("int32", 3))])
+    same = access([ZERO], [P], [ir.EQ(p, i), ir.EQ(i, ir.IntImm("int32", 3))])
     assert proved([P], [], same, one) is True
-    assert proved([P, Q], [], access([p], [P, Q], [EQ(q, p)])) is True
+    assert proved([P, Q], [], access([p], [P, Q], [ir.EQ(q, p)])) is True
     assert proved([P, Q], [], access([p], [P, Q])) is False
     single = domain("z", 1)
     assert proved([P, single], [], access([p], [P, single])) is True
 
 
 def meets(
-    first: Sequence[PrimExpr],
-    second: Sequence[PrimExpr],
+    first: Sequence[ir.PrimExpr],
+    second: Sequence[ir.PrimExpr],
     shared: Sequence[Domain],
     parallel: Sequence[Domain],
     inner: Sequence[Domain],
@@ -264,16 +257,16 @@ class Indices:
             else [self.index() for _ in range(self.rank)]
         )
 
-    def index(self) -> PrimExpr:
-        total: PrimExpr = IntImm("int32", self.random.choice([0, 0, 0, 1, 5]))
+    def index(self) -> ir.PrimExpr:
+        total: ir.PrimExpr = ir.IntImm("int32", self.random.choice([0, 0, 0, 1, 5]))
         for _ in range(self.random.choice([1, 1, 2, 2, 3])):
             total = total + self.part() * self.random.choice([1, 1, 2, 3, 4, 6, 8, 12, 24, -1, -4])
         return total
 
-    def part(self) -> PrimExpr:
+    def part(self) -> ir.PrimExpr:
         everything = [*self.shared, *self.parallel, *self.parallel, *self.inner]
         var = self.random.choice(everything).var
-        divisor = IntImm("int32", self.random.choice([1, 2, 3, 4, 6, 8, 12]))
+        divisor = ir.IntImm("int32", self.random.choice([1, 2, 3, 4, 6, 8, 12]))
         kind = self.random.random()
         if kind < 0.5:
             return var
@@ -316,7 +309,10 @@ def test_casts_that_keep_values_are_evaluated(dtype: str, known: bool) -> None:
 
 
 def search(
-    *accesses: Access, parallel: Sequence[Domain] = (P,), shared: Sequence[Domain] = (), sizes: Mapping[Var, int] = {}
+    *accesses: Access,
+    parallel: Sequence[Domain] = (P,),
+    shared: Sequence[Domain] = (),
+    sizes: Mapping[ir.Var, int] = {},
 ) -> Any:
     return Search(parallel, shared, sizes).run(accesses)
 

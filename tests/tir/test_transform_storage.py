@@ -8,31 +8,10 @@ from pass_checks import module, script
 from refusals import refuses
 
 import tvmagic
-from tvmagic import te
+from tvmagic import ir, te
 from tvmagic.arith import Analyzer
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.machine import run_function
-from tvmagic.ir import (
-    Allocate,
-    Block,
-    Buffer,
-    BufferRealize,
-    BufferRegion,
-    BufferStore,
-    DeclBuffer,
-    FloatImm,
-    IntImm,
-    IRModule,
-    PrimExpr,
-    PrimFunc,
-    Range,
-    Var,
-    decl_buffer,
-    post_order_visit,
-    stmt_seq,
-    substitute,
-)
-from tvmagic.ir.functor import ir_transform
 from tvmagic.ir.query import nodes_of
 from tvmagic.passes import recording
 from tvmagic.script import from_source
@@ -117,12 +96,12 @@ COPIED = """
         """
 
 
-def _at_six(size: PrimExpr) -> int:
+def _at_six(size: ir.PrimExpr) -> int:
     """A size whose one variable is 6."""
-    used: list[Var] = []
-    post_order_visit(size, lambda n: used.append(n) if isinstance(n, Var) else None)
-    value = Analyzer().simplify(substitute(size, dict.fromkeys(used, IntImm("int32", 6))))
-    assert isinstance(value, IntImm)
+    used: list[ir.Var] = []
+    ir.post_order_visit(size, lambda n: used.append(n) if isinstance(n, ir.Var) else None)
+    value = Analyzer().simplify(ir.substitute(size, dict.fromkeys(used, ir.IntImm("int32", 6))))
+    assert isinstance(value, ir.IntImm)
     return value.value
 
 
@@ -139,10 +118,10 @@ def test_aligned_buffers_have_memory_for_all_of_their_elements(
     mod = sch.mod
     for one in (ConvertBlocksToOpaque(), CompactBufferAllocation(), LowerOpaqueBlock()):
         mod = one(mod)
-    found: list[Allocate | DeclBuffer] = []
-    post_order_visit(mod["main"], lambda n: found.append(n) if isinstance(n, (Allocate, DeclBuffer)) else None)
+    found: list[ir.Allocate | ir.DeclBuffer] = []
+    ir.post_order_visit(mod["main"], lambda n: found.append(n) if isinstance(n, (ir.Allocate, ir.DeclBuffer)) else None)
     declared, allocated = found
-    assert isinstance(declared, DeclBuffer) and isinstance(allocated, Allocate)
+    assert isinstance(declared, ir.DeclBuffer) and isinstance(allocated, ir.Allocate)
     steps = [(_at_six(s), _at_six(stride)) for s, stride in zip(declared.buffer.shape, declared.buffer.strides)]
     assert math.prod(_at_six(e) for e in allocated.extents) > sum((s - 1) * stride for s, stride in steps)
     for axis, factor, offset in alignments:
@@ -198,19 +177,21 @@ def test_passes_on_blocks_say_what_must_run_before() -> None:
         LowerOpaqueBlock()(LowerInitBlock()(init))
 
 
-def te_function(*statements) -> IRModule:
+def te_function(*statements) -> ir.IRModule:
     """A module as SchedulePostProcToPrimFunc makes them, without parameters."""
-    func = PrimFunc([], stmt_seq(*statements)).with_attr({"from_legacy_te_schedule": True, "global_symbol": "main"})
-    return IRModule({"main": func})
+    func = ir.PrimFunc([], ir.stmt_seq(*statements)).with_attr(
+        {"from_legacy_te_schedule": True, "global_symbol": "main"}
+    )
+    return ir.IRModule({"main": func})
 
 
-def realized(buffer: Buffer, body) -> BufferRealize:
-    return BufferRealize(buffer, [Range(0, s) for s in buffer.shape], True, body)
+def realized(buffer: ir.Buffer, body) -> ir.BufferRealize:
+    return ir.BufferRealize(buffer, [ir.Range(0, s) for s in buffer.shape], True, body)
 
 
 def test_storage_flatten_refuses_accesses_outside_of_a_realization() -> None:
-    buffer = decl_buffer((4,), "float32", "B")
-    store = BufferStore(buffer, FloatImm("float32", 0), [0])
+    buffer = ir.decl_buffer((4,), "float32", "B")
+    store = ir.BufferStore(buffer, ir.FloatImm("float32", 0), [0])
     assert "T.allocate([4]" in script(StorageFlatten(64)(te_function(realized(buffer, store))))
     with pytest.raises(TVMagicError, match="`B`"):
         StorageFlatten(64)(te_function(realized(buffer, store), store))
@@ -260,13 +241,13 @@ def test_what_opaque_iterations_carry_is_allocated_around_them(kind: str) -> Non
 def test_a_block_is_not_said_to_use_what_it_allocates(side: str) -> None:
     """Also if the buffer stays where it is."""
     (planned,) = PlanAndUpdateBufferAllocationLocation()(module(carried("3", "spatial"))).functions.values()
-    (inside,) = [b for b in nodes_of(planned.body, Block) if b.alloc_buffers]
+    (inside,) = [b for b in nodes_of(planned.body, ir.Block) if b.alloc_buffers]
     (buffer,) = inside.alloc_buffers
-    region = BufferRegion(buffer, [Range(0, size) for size in buffer.shape])
+    region = ir.BufferRegion(buffer, [ir.Range(0, size) for size in buffer.shape])
     more = inside.replace(**{side: (*getattr(inside, side), region)})
-    changed = planned.replace(body=ir_transform(planned.body, lambda node: more if node is inside else None, None))
-    (again,) = PlanAndUpdateBufferAllocationLocation()(IRModule({"main": changed})).functions.values()
-    (after,) = [b for b in nodes_of(again.body, Block) if b.alloc_buffers]
+    changed = planned.replace(body=ir.ir_transform(planned.body, lambda node: more if node is inside else None, None))
+    (again,) = PlanAndUpdateBufferAllocationLocation()(ir.IRModule({"main": changed})).functions.values()
+    (after,) = [b for b in nodes_of(again.body, ir.Block) if b.alloc_buffers]
     assert [r.buffer for r in getattr(after, side)] == [r.buffer for r in getattr(inside, side)]
 
 
@@ -320,10 +301,10 @@ def test_memory_whose_offset_nothing_defines_begins_where_it_is_allocated() -> N
     func = module(text)["main"]
     root = func.body.block
     b, c = root.alloc_buffers
-    open_, given = b.replace(elem_offset=Var("off", "int32")), c.replace(elem_offset=func.params[1])
+    open_, given = b.replace(elem_offset=ir.Var("off", "int32")), c.replace(elem_offset=func.params[1])
     func = func.with_body(BufferReplacer({b: open_, c: given}).visit(func.body))
-    new = LowerOpaqueBlock()(IRModule({"main": func}))["main"]
-    offsets = {n.buffer.name: n.buffer.elem_offset for n in nodes_of(new.body, BufferStore)}
+    new = LowerOpaqueBlock()(ir.IRModule({"main": func}))["main"]
+    offsets = {n.buffer.name: n.buffer.elem_offset for n in nodes_of(new.body, ir.BufferStore)}
     assert str(offsets["B"]) == "0" and offsets["C"] is func.params[1]
 
 
@@ -343,5 +324,5 @@ def main(A: T.Buffer((4, 6, 8), "float32"), C: T.Buffer((4, 6, 8), "float32")):
                 C[v, j, k] = M[j, k] + T.Cast("float32", s * 10 + t)
 """
     a, c = np.arange(192, dtype="float32").reshape(4, 6, 8), np.zeros((4, 6, 8), "float32")
-    tvmagic.build(IRModule({"main": from_source(text).with_attr("global_symbol", "main")}))(a, c)
+    tvmagic.build(ir.IRModule({"main": from_source(text).with_attr("global_symbol", "main")}))(a, c)
     assert (c == a + 81).all()

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
-from tvmagic import te
+from tvmagic import ir, te
 from tvmagic.ascend import ops
 from tvmagic.ascend.graph import AscendError, AscGraph, AscTensor, Axis, dense_strides
 from tvmagic.ascend.optypes import reduce_identity
@@ -20,48 +20,14 @@ from tvmagic.ascend.te_accesses import RULE, Part, Parts, gathered_place, pieces
 from tvmagic.ascend.te_axes import Dimension, Dimensions
 from tvmagic.ascend.verifier import check_hint
 from tvmagic.errors import a_thing
-from tvmagic.ir import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
-    Add,
-    And,
-    BinaryOp,
-    Call,
-    Cast,
-    Div,
-    FloatImm,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Let,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Not,
-    Or,
-    PrimExpr,
-    ProducerLoad,
-    Reduce,
-    Select,
-    Sub,
-    Var,
-    Visitor,
-    handles,
-    structural_equal,
-)
 from tvmagic.passes import note, run_step
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
 
 Domain = tuple[tuple[Axis, Size], ...]  # axes in order, each with its size: less than its own in a part of a concat
 
 _BINARY: dict[type, str] = {
-    Add: "Add", Sub: "Sub", Mul: "Mul", Div: "Div", Max: "Maximum", Min: "Minimum", LT: "Lt", LE: "Le", GT: "Gt",
-    GE: "Ge", EQ: "Eq", NE: "Ne", And: "LogicalAnd", Or: "LogicalOr", FloorDiv: "FloorDiv", FloorMod: "Remainder", Mod: "Fmod",
+    ir.Add: "Add", ir.Sub: "Sub", ir.Mul: "Mul", ir.Div: "Div", ir.Max: "Maximum", ir.Min: "Minimum", ir.LT: "Lt", ir.LE: "Le", ir.GT: "Gt",
+    ir.GE: "Ge", ir.EQ: "Eq", ir.NE: "Ne", ir.And: "LogicalAnd", ir.Or: "LogicalOr", ir.FloorDiv: "FloorDiv", ir.FloorMod: "Remainder", ir.Mod: "Fmod",
 }  # fmt: skip
 _CALLS = {
     "tir.exp": "Exp", "tir.log": "Ln", "tir.sqrt": "Sqrt", "tir.rsqrt": "Rsqrt", "tir.tanh": "Tanh",
@@ -75,7 +41,7 @@ _CALLS = {
     "tir.bitwise_not": "BitwiseNot", "tir.shift_left": "LShift", "tir.shift_right": "RShift",
 }  # fmt: skip
 
-_REDUCTIONS: dict[type, str] = {Add: "Sum", Mul: "Prod", Max: "Max", Min: "Min"}
+_REDUCTIONS: dict[type, str] = {ir.Add: "Sum", ir.Mul: "Prod", ir.Max: "Max", ir.Min: "Min"}
 
 
 class TensorOperator(Protocol):
@@ -316,11 +282,11 @@ class _Builder:
             return value
         assert isinstance(op, te.ComputeOp)
         body = op.body[tensor.value_index]
-        if not isinstance(body, Reduce):
+        if not isinstance(body, ir.Reduce):
             return _Elements(self, op, domain).visit(body)
         return self.spread(self.made(("Reduce", tensor), lambda: self._reduced(op, body)), domain)
 
-    def _reduced(self, op: te.ComputeOp, reduce: Reduce) -> AscTensor:
+    def _reduced(self, op: te.ComputeOp, reduce: ir.Reduce) -> AscTensor:
         type = _reduction(op, reduce)
         source = _Elements(self, op, self.source_domain(op)).visit(reduce.source[0])
         axes = [self.axis(d) for d in self.dimensions.reduced(op)]
@@ -328,52 +294,52 @@ class _Builder:
 
 
 def _is_reduction(op: te.Operation) -> bool:
-    return isinstance(op, te.ComputeOp) and isinstance(op.body[0], Reduce)
+    return isinstance(op, te.ComputeOp) and isinstance(op.body[0], ir.Reduce)
 
 
-def _reduction(op: te.ComputeOp, reduce: Reduce) -> str:
+def _reduction(op: te.ComputeOp, reduce: ir.Reduce) -> str:
     """The node type of a reduction."""
     combiner = reduce.combiner
     if len(reduce.source) > 1:
         raise refuse(op, reduce, "reduces several values at once", "a HintGraph's reductions are of one tensor")
-    if reduce.init or not (isinstance(reduce.condition, IntImm) and reduce.condition.value):
+    if reduce.init or not (isinstance(reduce.condition, ir.IntImm) and reduce.condition.value):
         raise refuse(op, reduce, "has an initial value or a condition", "put it into the reduced expression")
     (x,), (y,), (result,), (identity,) = combiner.lhs, combiner.rhs, combiner.result, combiner.identity_element
     name = _REDUCTIONS.get(type(result))
-    if name is not None and isinstance(result, BinaryOp) and {result.a, result.b} == {x, y}:
-        if structural_equal(identity, reduce_identity(name, str(reduce.dtype))):
+    if name is not None and isinstance(result, ir.BinaryOp) and {result.a, result.b} == {x, y}:
+        if ir.structural_equal(identity, reduce_identity(name, str(reduce.dtype))):
             return name
     raise refuse(op, reduce, "combines by no reduction of a HintGraph", "it has Sum, Prod, Max and Min")
 
 
-class _Elements(Visitor):
+class _Elements(ir.Visitor):
     """The node of an expression of an operation's body, over a domain."""
 
     def __init__(
         self, builder: _Builder, op: te.ComputeOp, domain: Domain, parts: Parts | None = None,
-        bound: dict[Var, PrimExpr] | None = None,
+        bound: dict[ir.Var, ir.PrimExpr] | None = None,
     ) -> None:  # fmt: skip
         self.builder, self.op, self.domain = builder, op, domain
         self.parts = whole_parts(op) if parts is None else parts
         self.bound = {} if bound is None else bound
 
-    @handles(PrimExpr)
-    def other(self, node: PrimExpr) -> AscTensor:
+    @ir.handles(ir.PrimExpr)
+    def other(self, node: ir.PrimExpr) -> AscTensor:
         raise refuse(self.op, node, f"is a `{type(node).__name__}`, which a HintGraph has no node for")
 
-    @handles(Var)
-    def var(self, node: Var) -> AscTensor:
+    @ir.handles(ir.Var)
+    def var(self, node: ir.Var) -> AscTensor:
         if node in self.bound:
             return self.builder.made((node, self.domain), lambda: self.visit(self.bound[node]))
         raise refuse(self.op, node, "is used as a value; nodes compute on tensors and numbers only")
 
-    @handles(Let)
-    def let(self, node: Let) -> AscTensor:
+    @ir.handles(ir.Let)
+    def let(self, node: ir.Let) -> AscTensor:
         self.bound[node.var] = node.value
         return self.visit(node.body)
 
-    @handles(ProducerLoad)
-    def load(self, node: ProducerLoad) -> AscTensor:
+    @ir.handles(ir.ProducerLoad)
+    def load(self, node: ir.ProducerLoad) -> AscTensor:
         place = gathered_place(node)
         if place is None:
             return self.builder.nodes[node.producer, self.domain]
@@ -382,13 +348,13 @@ class _Elements(Visitor):
         gathered = self.builder.made(("Gather", table, at), lambda: ops.Gather(table, at, axis))
         return self.builder.spread(gathered, self.domain)
 
-    @handles(IntImm, FloatImm)
-    def number(self, node: IntImm | FloatImm) -> AscTensor:
+    @ir.handles(ir.IntImm, ir.FloatImm)
+    def number(self, node: ir.IntImm | ir.FloatImm) -> AscTensor:
         dtype = "uint8" if node.dtype == "bool" else str(node.dtype)
         return self.builder.scalar(node.value, dtype, self.domain)
 
-    @handles(BinaryOp)
-    def binary(self, node: BinaryOp) -> AscTensor:
+    @ir.handles(ir.BinaryOp)
+    def binary(self, node: ir.BinaryOp) -> AscTensor:
         name = _BINARY.get(type(node))
         if name == "Div" and not node.dtype.is_float:
             name = "TruncDiv"
@@ -396,19 +362,19 @@ class _Elements(Visitor):
             return self.other(node)
         return self.builder.call(name, self.visit(node.a), self.visit(node.b))
 
-    @handles(Not)
-    def negation(self, node: Not) -> AscTensor:
+    @ir.handles(ir.Not)
+    def negation(self, node: ir.Not) -> AscTensor:
         return self.builder.call("LogicalNot", self.visit(node.a))
 
-    @handles(Select)
-    def select(self, node: Select) -> AscTensor:
+    @ir.handles(ir.Select)
+    def select(self, node: ir.Select) -> AscTensor:
         cut = pieces(node, self.parts)
         if cut is not None:
             return self.concat(*cut)
         values = self.visit(node.condition), self.visit(node.true_value), self.visit(node.false_value)
         return self.builder.call("Where", *values)
 
-    def concat(self, var: Var, found: Sequence[tuple[Part, PrimExpr]]) -> AscTensor:
+    def concat(self, var: ir.Var, found: Sequence[tuple[Part, ir.PrimExpr]]) -> AscTensor:
         """The pieces that a choice by an iteration variable cuts its axis into, one after the other."""
         values = []
         for part, value in found:
@@ -421,15 +387,15 @@ class _Elements(Visitor):
         size = sum((part.size for part, _ in found), Size.of(0))
         return self.builder.concat(values, self.builder.axis(dimension), size)
 
-    @handles(Cast)
-    def cast(self, node: Cast) -> AscTensor:
+    @ir.handles(ir.Cast)
+    def cast(self, node: ir.Cast) -> AscTensor:
         x, dtype = self.visit(node.value), str(node.dtype)
         if dtype == "bool":
             return self.builder.call("Ne", x, self.builder.scalar(0, x.dtype, self.domain))
         return self.builder.made(("Cast", x, dtype), lambda: ops.Cast(x, dtype))
 
-    @handles(Call)
-    def function(self, node: Call) -> AscTensor:
+    @ir.handles(ir.Call)
+    def function(self, node: ir.Call) -> AscTensor:
         name = str(getattr(node.op, "name", node.op))
         if name == "tir.likely":
             return self.visit(node.args[0])

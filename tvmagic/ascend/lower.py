@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 
+from tvmagic import ir
 from tvmagic.ascend.addressing import Places, by_axis, coefficient, seen_from
 from tvmagic.ascend.calls import Dim, Gathered, Operand, argmax_call, map_call, reduce_call
 from tvmagic.ascend.copy_elision import broadcasts_in_place, loads_in_place, stored_in, stores_in_place
@@ -29,24 +30,6 @@ from tvmagic.ascend.verifier import (
     held_axes,
     moved_parts,
     reduced_axes,
-)
-from tvmagic.ir import (
-    Allocate,
-    AssertStmt,
-    Buffer,
-    DeclBuffer,
-    For,
-    ForKind,
-    IntImm,
-    PrimExpr,
-    PrimFunc,
-    SeqStmt,
-    SizeVar,
-    Stmt,
-    StringImm,
-    Var,
-    ops,
-    pointer_var,
 )
 
 
@@ -82,42 +65,42 @@ class _Memory:
 
     def __init__(self, dtype: str) -> None:
         self.dtype = dtype
-        self.variables: dict[str, PrimExpr] = {}
-        self.flat: dict[str, Buffer] = {}
-        self.arguments: list[Buffer] = []
-        self.numbers: dict[str, Var] = {}
-        self.workspaces: list[Buffer] = []
+        self.variables: dict[str, ir.PrimExpr] = {}
+        self.flat: dict[str, ir.Buffer] = {}
+        self.arguments: list[ir.Buffer] = []
+        self.numbers: dict[str, ir.Var] = {}
+        self.workspaces: list[ir.Buffer] = []
 
-    def expr(self, size: Size) -> PrimExpr:
+    def expr(self, size: Size) -> ir.PrimExpr:
         for name in size.names():
-            self.variables.setdefault(name, SizeVar(name, self.dtype))
+            self.variables.setdefault(name, ir.SizeVar(name, self.dtype))
         return to_expr(size, self.variables, self.dtype)
 
-    def _buffer(self, name: str, y: AscTensor, data: Var) -> Buffer:
-        return Buffer(data, y.dtype, [self.expr(_length(y))], (), None, name)
+    def _buffer(self, name: str, y: AscTensor, data: ir.Var) -> ir.Buffer:
+        return ir.Buffer(data, y.dtype, [self.expr(_length(y))], (), None, name)
 
     def argument(self, node: AscNode) -> None:
         y = node.y
         dense = "array" in node.attrs or y.strides == dense_strides(y.repeats)
         strides = () if dense else [self.expr(s) for s in y.strides]
         name = plain_name(node.name)
-        data = pointer_var(name, y.dtype)
+        data = ir.pointer_var(name, y.dtype)
         shape = [self.expr(s) for s in node.array_shape()]
-        self.arguments.append(Buffer(data, y.dtype, shape, strides, None, name))
+        self.arguments.append(ir.Buffer(data, y.dtype, shape, strides, None, name))
         self.flat[node.name] = self._buffer(f"{name}_flat", y, data)
 
-    def number(self, node: AscNode) -> PrimExpr:
+    def number(self, node: AscNode) -> ir.PrimExpr:
         """The value of a node that is a number."""
         if node.type == "IndexExpr":
-            return ops.cast(node.y.dtype, self.expr(Size.of(node.attr("expr"))))
+            return ir.ops.cast(node.y.dtype, self.expr(Size.of(node.attr("expr"))))
         if node.type == "ScalarData":
             return self.numbers[node.name]
-        return ops.const(node.attrs["value"], node.y.dtype)
+        return ir.ops.const(node.attrs["value"], node.y.dtype)
 
     def workspace(self, node: AscNode) -> None:
         if node.name not in self.flat:
             name = plain_name(node.name)
-            buffer = self._buffer(name, node.y, pointer_var(name, node.y.dtype))
+            buffer = self._buffer(name, node.y, ir.pointer_var(name, node.y.dtype))
             self.flat[node.name] = buffer
             self.workspaces.append(buffer)
 
@@ -127,16 +110,16 @@ class _GraphLowering:
 
     def __init__(self, graph: AscGraph, memory: _Memory, in_place: bool) -> None:
         self.graph, self.memory = graph, memory
-        self.zero = IntImm(memory.dtype, 0)
+        self.zero = ir.IntImm(memory.dtype, 0)
         self.readers = graph.readers()
         self.places = Places(graph, memory.expr, self.zero)
-        self.local: dict[int, Buffer] = {}
-        self.allocated: list[Buffer] = []
+        self.local: dict[int, ir.Buffer] = {}
+        self.allocated: list[ir.Buffer] = []
         self.loaded = loads_in_place(graph) if in_place else {}
         self.stored = stores_in_place(graph) if in_place else {}
         self.repeated = broadcasts_in_place(graph) if in_place else {}
 
-    def run(self) -> Stmt:
+    def run(self) -> ir.Stmt:
         left_out = {*self.loaded, *self.repeated, *(id(n) for n in self.stored.values())}
         nodes = [n for n in self.graph.nodes if n.op.is_call and id(n) not in left_out]
         loops = {id(n): n.sched.axis[: len(n.sched.axis) - len(calls_axes(n))] for n in nodes}
@@ -155,19 +138,19 @@ class _GraphLowering:
         left_out = [id(n) for n in self.graph.nodes if id(n) not in kept]
         for tensors in local_buffers(self.graph, left_out):
             first, name = tensors[0], f"{plain_name(tensors[0].node.name)}_local"
-            data = pointer_var(name, first.dtype, "local")
-            buffer = Buffer(data, first.dtype, [self._longest(tensors)], (), None, name)
+            data = ir.pointer_var(name, first.dtype, "local")
+            buffer = ir.Buffer(data, first.dtype, [self._longest(tensors)], (), None, name)
             self.local.update((id(y), buffer) for y in tensors)
             self.allocated.append(buffer)
 
-    def _longest(self, tensors: Sequence[AscTensor]) -> PrimExpr:
+    def _longest(self, tensors: Sequence[AscTensor]) -> ir.PrimExpr:
         lengths: list[Size] = []
         for length in dict.fromkeys(map(buffer_length, tensors)):
             if not any(known.covers(length) for known in lengths):
                 lengths = [*(known for known in lengths if not length.covers(known)), length]
-        return functools.reduce(ops.maximum, map(self.memory.expr, lengths))
+        return functools.reduce(ir.ops.maximum, map(self.memory.expr, lengths))
 
-    def _allocate(self, body: Stmt) -> Stmt:
+    def _allocate(self, body: ir.Stmt) -> ir.Stmt:
         for buffer in reversed(self.allocated):
             body = allocate(buffer, body)
         self.allocated = []
@@ -177,16 +160,16 @@ class _GraphLowering:
 
     def _loop(self, axis: Axis, nodes: list[AscNode], loops: dict[int, list[Axis]], depth: int, allocate: bool = False):
         extent = self.places.extent(axis)[0]
-        var = Var(axis.name, self.memory.dtype)
+        var = ir.Var(axis.name, self.memory.dtype)
         self.places.open[id(axis)] = var
         body = self._emit(nodes, loops, depth + 1)
         del self.places.open[id(axis)]
-        kind = ForKind.PARALLEL if axis.type is AxisType.BLOCK_OUT else ForKind.SERIAL
-        return For(var, self.zero, extent, kind, self._allocate(body) if allocate else body)
+        kind = ir.ForKind.PARALLEL if axis.type is AxisType.BLOCK_OUT else ir.ForKind.SERIAL
+        return ir.For(var, self.zero, extent, kind, self._allocate(body) if allocate else body)
 
-    def _emit(self, nodes: list[AscNode], loops: dict[int, list[Axis]], depth: int) -> Stmt:
+    def _emit(self, nodes: list[AscNode], loops: dict[int, list[Axis]], depth: int) -> ir.Stmt:
         """The nodes in order; neighbours with the same next loop share it."""
-        parts: list[Stmt] = []
+        parts: list[ir.Stmt] = []
         place = 0
         while place < len(nodes):
             own = loops[id(nodes[place])]
@@ -205,7 +188,7 @@ class _GraphLowering:
             parts.append(self._loop(own[depth], run, loops, depth))
             parts += [p for n in starting for p in self._finish(n)]
             place = end
-        return SeqStmt.flatten(*parts)
+        return ir.SeqStmt.flatten(*parts)
 
     def _first_reduced(self, node: AscNode, loops: list[Axis]) -> int | None:
         if node.op.kind != "reduce":
@@ -213,10 +196,10 @@ class _GraphLowering:
         reduced = {id(a) for a in reduced_axes(node)}
         return next((i for i, a in enumerate(loops) if any(id(p) in reduced for p in a.ancestors())), None)
 
-    def _single(self, node: AscNode, loops: list[Axis]) -> Stmt:
+    def _single(self, node: AscNode, loops: list[Axis]) -> ir.Stmt:
         if node.op.kind != "reduce" or self._first_reduced(node, loops) is not None:
             return self._call(node)
-        return SeqStmt.flatten(self._start(node), self._call(node), *self._finish(node))
+        return ir.SeqStmt.flatten(self._start(node), self._call(node), *self._finish(node))
 
     # ------------------------------------------------------------------ calls
 
@@ -253,7 +236,7 @@ class _GraphLowering:
             start = start + self.memory.expr(offset)
         return Operand(self.memory.flat[y.node.name], start, [coefficient(strides, a) for a in axes])
 
-    def _call(self, node: AscNode) -> Stmt:
+    def _call(self, node: AscNode) -> ir.Stmt:
         kind, y = node.op.kind, node.y
         if kind == "concat":
             return self._concat(node)
@@ -287,8 +270,8 @@ class _GraphLowering:
             stride=self.memory.expr(steps[place]), last=last, from_end=node.attr("negative_index_support"),
         )  # fmt: skip
 
-    def _concat(self, node: AscNode) -> Stmt:
-        parts: list[Stmt] = []
+    def _concat(self, node: AscNode) -> ir.Stmt:
+        parts: list[ir.Stmt] = []
         axis, done = axis_of(node), Size.of(0)
         for x in node.inputs:
             dims, axes = self._dims(node, x)
@@ -298,9 +281,9 @@ class _GraphLowering:
             result.start = result.start + self.memory.expr(done * strides[id(axis)])
             parts.append(map_call(dims, result, [self._operand(x, axes)], lambda v: v, self.memory.expr))
             done = done + x.repeat(axis)
-        return SeqStmt.flatten(*parts)
+        return ir.SeqStmt.flatten(*parts)
 
-    def _reduce(self, node: AscNode) -> Stmt:
+    def _reduce(self, node: AscNode) -> ir.Stmt:
         x, combine = node.inputs[0], node.op.compute
         dims, axes = self._dims(node, x)
         operands = self._operand(node.y, axes), self._operand(x, axes)
@@ -313,20 +296,20 @@ class _GraphLowering:
         call, partial = reduce_call(dims, *operands, combine, identity, self.memory.expr)
         return call if partial is None else allocate(partial, call)
 
-    def _argmax(self, node: AscNode, dims: list[Dim], axes: list[Axis], operands: tuple[Operand, Operand]) -> Stmt:
+    def _argmax(self, node: AscNode, dims: list[Dim], axes: list[Axis], operands: tuple[Operand, Operand]) -> ir.Stmt:
         reduced = [i for i, a in enumerate(axes) if any(a is r for r in reduced_axes(node))]
         loops = node.sched.axis[: len(node.sched.axis) - len(calls_axes(node))]
         if len(reduced) > 1 or self._first_reduced(node, loops) is not None:
             raise AscendError("argmax-whole", f"one call of `{node.name}` does not have its whole reduced axis")
-        return argmax_call(dims, reduced[0], *operands, self.memory.expr) if reduced else SeqStmt([])
+        return argmax_call(dims, reduced[0], *operands, self.memory.expr) if reduced else ir.SeqStmt([])
 
-    def _start(self, node: AscNode) -> Stmt:
+    def _start(self, node: AscNode) -> ir.Stmt:
         """The identity in all of a reduction's result."""
         dims, axes = self._dims(node, node.y)
         identity = reduce_identity(node.type, node.y.dtype)
         return map_call(dims, self._operand(node.y, axes), [], lambda: identity, self.memory.expr)
 
-    def _finish(self, node: AscNode) -> list[Stmt]:
+    def _finish(self, node: AscNode) -> list[ir.Stmt]:
         """The division of a mean by the number of elements."""
         if node.type != "Mean":
             return []
@@ -335,16 +318,16 @@ class _GraphLowering:
             count = count * node.inputs[0].repeat(axis)
         count = ceiling(count)
         dims, axes = self._dims(node, node.y)
-        number = ops.cast(node.y.dtype, self.memory.expr(count))
+        number = ir.ops.cast(node.y.dtype, self.memory.expr(count))
         y, again = self._operand(node.y, axes), self._operand(node.y, axes)
-        return [map_call(dims, y, [again], lambda v: ops.div(v, number), self.memory.expr)]
+        return [map_call(dims, y, [again], lambda v: ir.ops.div(v, number), self.memory.expr)]
 
 
-def element_function(node: AscNode) -> Callable[..., PrimExpr]:
+def element_function(node: AscNode) -> Callable[..., ir.PrimExpr]:
     """The function from the elements of the inputs to that of the output."""
     if node.type == "Cast":
         dtype = node.y.dtype
-        return lambda v: ops.cast(dtype, v)
+        return lambda v: ir.ops.cast(dtype, v)
     if node.op.compute is None:
         return lambda v: v
     return functools.partial(
@@ -352,9 +335,9 @@ def element_function(node: AscNode) -> Callable[..., PrimExpr]:
     )
 
 
-def allocate(buffer: Buffer, body: Stmt) -> Stmt:
+def allocate(buffer: ir.Buffer, body: ir.Stmt) -> ir.Stmt:
     """`body` with memory for `buffer`."""
-    return Allocate(buffer.data, buffer.dtype, buffer.shape, IntImm("bool", 1), DeclBuffer(buffer, body))
+    return ir.Allocate(buffer.data, buffer.dtype, buffer.shape, ir.IntImm("bool", 1), ir.DeclBuffer(buffer, body))
 
 
 def _index_type(graph: AscGraph) -> str:
@@ -373,7 +356,7 @@ def lower_graphs(
     name: str | None = None,
     *,
     in_place: bool = True,
-) -> PrimFunc:
+) -> ir.PrimFunc:
     """The function of several ImplGraphs that run one after the other.
 
     Parameters
@@ -393,33 +376,33 @@ def lower_graphs(
     check_graph(hint)
     for node in (*hint.of_type("Data"), *hint.of_type("Output")):
         memory.argument(node)
-    memory.numbers = {n.name: Var(plain_name(n.name), n.y.dtype) for n in hint.of_type("ScalarData")}
-    bodies: list[Stmt] = []
+    memory.numbers = {n.name: ir.Var(plain_name(n.name), n.y.dtype) for n in hint.of_type("ScalarData")}
+    bodies: list[ir.Stmt] = []
     for graph, chosen in zip(graphs, sizes or [{}] * len(graphs), strict=True):
         check_impl(graph)
         concrete = _substituted(graph, chosen)
         for node in concrete.of_type("Workspace"):
             memory.workspace(node)
         bodies.append(_GraphLowering(concrete, memory, in_place).run())
-    body = _with_parts_checked(hint, memory, SeqStmt.flatten(*bodies))
+    body = _with_parts_checked(hint, memory, ir.SeqStmt.flatten(*bodies))
     for buffer in reversed(memory.workspaces):
         body = allocate(buffer, body)
     for node in reversed((*hint.of_type("Data"), *hint.of_type("Output"))):
-        body = DeclBuffer(memory.flat[node.name], body)
+        body = ir.DeclBuffer(memory.flat[node.name], body)
     _check_variables(memory)
     attrs = {"global_symbol": name or plain_name(hint.name), "tir.noalias": True}
     inputs = len(hint.of_type("Data"))
     parameters = [*memory.arguments[:inputs], *memory.numbers.values(), *memory.arguments[inputs:]]
-    return PrimFunc(parameters, body, attrs=attrs)
+    return ir.PrimFunc(parameters, body, attrs=attrs)
 
 
-def _with_parts_checked(graph: AscGraph, memory: _Memory, body: Stmt) -> Stmt:
+def _with_parts_checked(graph: AscGraph, memory: _Memory, body: ir.Stmt) -> ir.Stmt:
     """`body` after checks that what is moved at an offset is inside its array, if that depends on open sizes."""
     for node, array, offset, part, whole in moved_parts(graph):
-        inside = ops.all(memory.expr(offset) >= 0, memory.expr(offset + part) <= memory.expr(whole))
+        inside = ir.ops.all(memory.expr(offset) >= 0, memory.expr(offset + part) <= memory.expr(whole))
         said = f"`{node.name}` moves elements from offset {offset} on of `{array}`, which has {whole}"
-        if not isinstance(inside, IntImm):
-            body = AssertStmt(inside, StringImm(said), body)
+        if not isinstance(inside, ir.IntImm):
+            body = ir.AssertStmt(inside, ir.StringImm(said), body)
     return body
 
 
@@ -433,7 +416,7 @@ def _check_variables(memory: _Memory) -> None:
             )  # fmt: skip
 
 
-def lower_graph(graph: AscGraph, sizes: Mapping[str, int] | None = None, name: str | None = None) -> PrimFunc:
+def lower_graph(graph: AscGraph, sizes: Mapping[str, int] | None = None, name: str | None = None) -> ir.PrimFunc:
     """The function of one graph: loops, calls and local buffers as the graph says, every copy among them.
 
     A tensor without vectorized axes gets those of its node's calls, dense. The arrays have the

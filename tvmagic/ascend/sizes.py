@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, Union
 
+from tvmagic import ir
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import Add, IntImm, Mul, PrimExpr, Sub, Var, ops
 
 SizeLike = Union["Size", int]
 _Monomial = tuple[tuple[Any, int], ...]  # (atom, power), sorted by the atom's text; an atom is a name or a _Function
@@ -238,11 +238,11 @@ NUMBERS: dict[str, tuple[int, Callable[..., Any]]] = {
     "Mod": (2, lambda a, b: a % b),
     "Align": (2, lambda a, b: math.ceil(Fraction(a) / b) * b),
 }
-_EXPRESSIONS: dict[str, Callable[..., PrimExpr]] = {
-    "Max": ops.maximum,
-    "Min": ops.minimum,
-    "Mod": ops.floormod,
-    "Align": lambda a, b: ops.ceildiv(a, b) * b,
+_EXPRESSIONS: dict[str, Callable[..., ir.PrimExpr]] = {
+    "Max": ir.ops.maximum,
+    "Min": ir.ops.minimum,
+    "Mod": ir.ops.floormod,
+    "Align": lambda a, b: ir.ops.ceildiv(a, b) * b,
 }
 
 
@@ -266,29 +266,29 @@ def function(name: str, *arguments: SizeLike) -> Size:
     return Size({((_Function(name, sizes), 1),): Fraction(1)})
 
 
-def from_expr(expr: PrimExpr) -> Size | None:
+def from_expr(expr: ir.PrimExpr) -> Size | None:
     """Return the size that an expression of the IR is, or None unless it is made of integers, variables, `+`, `-` and `*`."""
-    if isinstance(expr, IntImm):
+    if isinstance(expr, ir.IntImm):
         return Size.of(expr.value)
-    if isinstance(expr, Var):
+    if isinstance(expr, ir.Var):
         return Size.of(expr.name)
-    if not isinstance(expr, (Add, Sub, Mul)):
+    if not isinstance(expr, (ir.Add, ir.Sub, ir.Mul)):
         return None
     a, b = from_expr(expr.a), from_expr(expr.b)
     if a is None or b is None:
         return None
-    return a + b if isinstance(expr, Add) else a - b if isinstance(expr, Sub) else a * b
+    return a + b if isinstance(expr, ir.Add) else a - b if isinstance(expr, ir.Sub) else a * b
 
 
-def to_expr(size: Size, variables: Mapping[str, PrimExpr], dtype: str = "int32") -> PrimExpr:
+def to_expr(size: Size, variables: Mapping[str, ir.PrimExpr], dtype: str = "int32") -> ir.PrimExpr:
     """The size as an expression of the IR; quotients are rounded up.
 
     `variables` holds an expression for each variable of the size.
     """
     denominator = _denominator(size)
-    total: PrimExpr | None = None
+    total: ir.PrimExpr | None = None
     for monomial, factor in (size * denominator).terms:
-        term: PrimExpr | None = None if factor == 1 and monomial else IntImm(dtype, int(factor))
+        term: ir.PrimExpr | None = None if factor == 1 and monomial else ir.IntImm(dtype, int(factor))
         for atom, power in monomial:
             if isinstance(atom, _Function):
                 value = _function_expr(atom, variables, dtype)
@@ -302,15 +302,15 @@ def to_expr(size: Size, variables: Mapping[str, PrimExpr], dtype: str = "int32")
                 term = value if term is None else term * value
         assert term is not None
         total = term if total is None else total + term
-    total = IntImm(dtype, 0) if total is None else total
-    return total if denominator.is_one else ops.ceildiv(total, to_expr(denominator, variables, dtype))
+    total = ir.IntImm(dtype, 0) if total is None else total
+    return total if denominator.is_one else ir.ops.ceildiv(total, to_expr(denominator, variables, dtype))
 
 
-def _function_expr(atom: _Function, variables: Mapping[str, PrimExpr], dtype: str) -> PrimExpr:
+def _function_expr(atom: _Function, variables: Mapping[str, ir.PrimExpr], dtype: str) -> ir.PrimExpr:
     if atom.name == "Floor":
         size = atom.arguments[0]
         below = _denominator(size)
-        return ops.floordiv(to_expr(size * below, variables, dtype), to_expr(below, variables, dtype))
+        return ir.ops.floordiv(to_expr(size * below, variables, dtype), to_expr(below, variables, dtype))
     values = [to_expr(a, variables, dtype) for a in atom.arguments]
     return values[0] if atom.name == "Ceiling" else _EXPRESSIONS[atom.name](*values)
 

@@ -9,31 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tvmagic import te
+from tvmagic import ir, te
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.ascend.graph import AscendError
 from tvmagic.ascend.sizes import Size, from_expr
-from tvmagic.ir import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    Add,
-    And,
-    Call,
-    IntImm,
-    Let,
-    Not,
-    PrimExpr,
-    ProducerLoad,
-    Select,
-    Sub,
-    Var,
-    Visitor,
-    handles,
-    post_order_visit,
-)
 from tvmagic.ir.conditional import choice
 from tvmagic.ir.query import contains, strip_likely
 
@@ -46,7 +25,7 @@ def refuse(op: te.Operation, node: object, why: str, hint: str | None = None) ->
     return AscendError("te-expression", f"`{node}` of `{op.name}` {why}", span=span, hint=hint)
 
 
-def size_of(op: te.Operation, size: PrimExpr) -> Size:
+def size_of(op: te.Operation, size: ir.PrimExpr) -> Size:
     """The size of an expression: numbers, variables, sums and products of them."""
     found = from_expr(size)
     if found is None:
@@ -67,14 +46,14 @@ class Part:
         return self.start + self.size
 
 
-Parts = Mapping[Var, Part]
-Piece = tuple[Part, PrimExpr]
+Parts = Mapping[ir.Var, Part]
+Piece = tuple[Part, ir.PrimExpr]
 
 
 # ---------------------------------------------------------------------------- choices by a variable
 
 
-def pieces(node: PrimExpr, parts: Parts) -> tuple[Var, list[Piece]] | None:
+def pieces(node: ir.PrimExpr, parts: Parts) -> tuple[ir.Var, list[Piece]] | None:
     """The pieces into which a choice cuts the part of an iteration variable, in order, each with its expression.
 
     None if the condition does not compare such a variable with sizes whose order is known.
@@ -89,22 +68,22 @@ def pieces(node: PrimExpr, parts: Parts) -> tuple[Var, list[Piece]] | None:
     return None if found is None else (var, found)
 
 
-def _compared(condition: PrimExpr, parts: Parts) -> Var | None:
+def _compared(condition: ir.PrimExpr, parts: Parts) -> ir.Var | None:
     """The only iteration variable in a condition that reads nothing."""
-    found: set[Var] = set()
-    reads: list[PrimExpr] = []
+    found: set[ir.Var] = set()
+    reads: list[ir.PrimExpr] = []
 
-    def note(node: PrimExpr) -> None:
-        if isinstance(node, Var) and node in parts:
+    def note(node: ir.PrimExpr) -> None:
+        if isinstance(node, ir.Var) and node in parts:
             found.add(node)
-        elif isinstance(node, ProducerLoad):
+        elif isinstance(node, ir.ProducerLoad):
             reads.append(node)
 
-    post_order_visit(condition, note)
+    ir.post_order_visit(condition, note)
     return next(iter(found)) if len(found) == 1 and not reads else None
 
 
-def _cut(node: PrimExpr, var: Var, part: Part) -> list[Piece] | None:
+def _cut(node: ir.PrimExpr, var: ir.Var, part: Part) -> list[Piece] | None:
     chosen = choice(node)
     if chosen is None or not uses_var(chosen[0], {var}):
         return [(part, node)]
@@ -123,13 +102,13 @@ def _cut(node: PrimExpr, var: Var, part: Part) -> list[Piece] | None:
     return found
 
 
-def _where(condition: PrimExpr, var: Var, part: Part) -> Part | None:
+def _where(condition: ir.PrimExpr, var: ir.Var, part: Part) -> Part | None:
     """The values in `part` for which a condition on `var` holds, if they follow each other."""
     condition = strip_likely(condition)
-    if isinstance(condition, And):
+    if isinstance(condition, ir.And):
         first = _where(condition.a, var, part)
         return None if first is None else _where(condition.b, var, first)
-    if isinstance(condition, Not):
+    if isinstance(condition, ir.Not):
         held = _where(condition.a, var, part)
         if held is None:
             return None
@@ -146,10 +125,10 @@ def _where(condition: PrimExpr, var: Var, part: Part) -> Part | None:
     return None if end is None else Part(start, end - start)
 
 
-_TURNED = {LT: GT, LE: GE, GT: LT, GE: LE, EQ: EQ}
+_TURNED = {ir.LT: ir.GT, ir.LE: ir.GE, ir.GT: ir.LT, ir.GE: ir.LE, ir.EQ: ir.EQ}
 
 
-def _bounds(condition: PrimExpr, var: Var, part: Part) -> tuple[Size, Size] | None:
+def _bounds(condition: ir.PrimExpr, var: ir.Var, part: Part) -> tuple[Size, Size] | None:
     """From where, and up to before where, a comparison of `var` with a size holds."""
     kind = type(condition)
     if kind not in _TURNED:
@@ -164,10 +143,10 @@ def _bounds(condition: PrimExpr, var: Var, part: Part) -> tuple[Size, Size] | No
     if bound is None:
         return None
     limit = bound - place[1]
-    if kind is LT or kind is LE:
-        return part.start, limit + (1 if kind is LE else 0)
-    if kind is GT or kind is GE:
-        return limit + (1 if kind is GT else 0), part.end
+    if kind is ir.LT or kind is ir.LE:
+        return part.start, limit + (1 if kind is ir.LE else 0)
+    if kind is ir.GT or kind is ir.GE:
+        return limit + (1 if kind is ir.GT else 0), part.end
     return limit, limit + 1
 
 
@@ -188,36 +167,36 @@ def _smaller(a: Size, b: Size) -> Size | None:
 # ---------------------------------------------------------------------------- reads
 
 
-def shifted(index: PrimExpr) -> tuple[Var, Size] | None:
+def shifted(index: ir.PrimExpr) -> tuple[ir.Var, Size] | None:
     """The variable and what is added to it, of an index `i`, `i + 3` or `i - n`."""
-    if isinstance(index, Var):
+    if isinstance(index, ir.Var):
         return index, Size.of(0)
-    if isinstance(index, (Add, Sub)):
+    if isinstance(index, (ir.Add, ir.Sub)):
         first, second = index.a, index.b
-        if isinstance(index, Add) and isinstance(second, Var) and not isinstance(first, Var):
+        if isinstance(index, ir.Add) and isinstance(second, ir.Var) and not isinstance(first, ir.Var):
             first, second = second, first
         inner = shifted(first)
         offset = from_expr(second)
         if inner is not None and offset is not None:
-            return inner[0], inner[1] + offset if isinstance(index, Add) else inner[1] - offset
+            return inner[0], inner[1] + offset if isinstance(index, ir.Add) else inner[1] - offset
     return None
 
 
-def gathered_place(load: ProducerLoad) -> int | None:
+def gathered_place(load: ir.ProducerLoad) -> int | None:
     """The place of the index that is itself read; the first of several."""
     return next((i for i, index in enumerate(load.indices) if reads_something(index)), None)
 
 
-def reads_something(index: PrimExpr) -> bool:
+def reads_something(index: ir.PrimExpr) -> bool:
     """Whether an index is itself read from a tensor."""
-    return not isinstance(index, (Var, IntImm)) and contains(index, ProducerLoad)
+    return not isinstance(index, (ir.Var, ir.IntImm)) and contains(index, ir.ProducerLoad)
 
 
 @dataclass(frozen=True)
 class Read:
     """A load of a body, and the parts of the iteration variables in which it is read."""
 
-    load: ProducerLoad
+    load: ir.ProducerLoad
     parts: Parts
 
 
@@ -235,28 +214,28 @@ def reads(op: te.ComputeOp) -> Iterator[Read]:
         yield from walk.found
 
 
-class _Reads(Visitor):
+class _Reads(ir.Visitor):
     def __init__(self, parts: Parts) -> None:
         self.parts, self.found = parts, list[Read]()
-        self.bound: dict[Var, PrimExpr] = {}
+        self.bound: dict[ir.Var, ir.PrimExpr] = {}
 
-    @handles(ProducerLoad)
-    def load(self, node: ProducerLoad) -> None:
+    @ir.handles(ir.ProducerLoad)
+    def load(self, node: ir.ProducerLoad) -> None:
         self.found.append(Read(node, self.parts))
         self.visit_children(node)
 
-    @handles(Let)
-    def let(self, node: Let) -> None:
+    @ir.handles(ir.Let)
+    def let(self, node: ir.Let) -> None:
         self.bound[node.var] = node.value
         self.visit(node.body)
 
-    @handles(Var)
-    def var(self, node: Var) -> None:
+    @ir.handles(ir.Var)
+    def var(self, node: ir.Var) -> None:
         if node in self.bound:
             self.visit(self.bound[node])
 
-    @handles(Select, Call)
-    def chosen(self, node: PrimExpr) -> None:
+    @ir.handles(ir.Select, ir.Call)
+    def chosen(self, node: ir.PrimExpr) -> None:
         cut = pieces(node, self.parts)
         if cut is None:
             self.visit_children(node)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from tvmagic import te
+from tvmagic import ir, te
 from tvmagic.ascend.sizes import Size
 from tvmagic.ascend.te_accesses import (
     Part,
@@ -23,7 +23,6 @@ from tvmagic.ascend.te_accesses import (
     shifted,
     size_of,
 )
-from tvmagic.ir import IntImm, IterVar, PrimExpr, ProducerLoad, Var, post_order_visit
 
 
 class Dimension:
@@ -115,7 +114,7 @@ class Dimensions:
         _check_kinds(order)
         self._of: dict[te.Operation, list[Dimension | None]] = {}
         self._reduced: dict[te.Operation, list[Dimension]] = {}
-        self.variables: dict[Var, Dimension | None] = {}
+        self.variables: dict[ir.Var, Dimension | None] = {}
         self.gathers: dict[te.Operation, list[Dimension]] = {}
         self._reads: dict[te.Operation, list[Read]] = {
             op: list(reads(op)) for op in order if isinstance(op, te.ComputeOp)
@@ -178,8 +177,8 @@ class Dimensions:
 
     # ------------------------------------------------------------------ one operation
 
-    def _new(self, op: te.Operation, name: str, size: PrimExpr, gathered: bool = False) -> Dimension | None:
-        if isinstance(size, IntImm) and size.value == 1 and not gathered:
+    def _new(self, op: te.Operation, name: str, size: ir.PrimExpr, gathered: bool = False) -> Dimension | None:
+        if isinstance(size, ir.IntImm) and size.value == 1 and not gathered:
             return None
         return Dimension(op, name, size_of(op, size), None, gathered)
 
@@ -198,9 +197,9 @@ class Dimensions:
                 if i != place:
                     self._access(op, read.load, i, index, dimension, read.parts)
 
-    def _iterated(self, op: te.ComputeOp, iv: IterVar) -> Dimension | None:
+    def _iterated(self, op: te.ComputeOp, iv: ir.IterVar) -> Dimension | None:
         assert iv.dom is not None
-        if not (isinstance(iv.dom.min, IntImm) and iv.dom.min.value == 0):
+        if not (isinstance(iv.dom.min, ir.IntImm) and iv.dom.min.value == 0):
             raise refuse(
                 op,
                 iv.var,
@@ -215,22 +214,22 @@ class Dimensions:
             raise refuse(
                 op, read.load, f"reads `{table.name}` at indices, which is computed", "a Gather reads an input"
             )
-        found: list[PrimExpr] = []
-        post_order_visit(read.load.indices[place], found.append)
-        axes = [d for n in found if isinstance(n, Var) and (d := self.variables.get(n)) is not None]
+        found: list[ir.PrimExpr] = []
+        ir.post_order_visit(read.load.indices[place], found.append)
+        axes = [d for n in found if isinstance(n, ir.Var) and (d := self.variables.get(n)) is not None]
         self.gathers.setdefault(table.op, axes)
 
     def _access(
         self,
         op: te.ComputeOp,
-        load: ProducerLoad,
+        load: ir.ProducerLoad,
         place: int,
-        index: PrimExpr,
+        index: ir.PrimExpr,
         dimension: Dimension | None,
         parts: Parts,
     ) -> None:
         name, size = load.producer.name, load.producer.shape[place]
-        if isinstance(index, IntImm) and index.value == 0 and dimension is None:
+        if isinstance(index, ir.IntImm) and index.value == 0 and dimension is None:
             return
         if reads_something(index):
             raise refuse(op, load, f"reads `{name}` at indices in two dimensions", "a Gather has one such axis")

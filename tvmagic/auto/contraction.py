@@ -13,6 +13,7 @@ from functools import lru_cache
 from itertools import permutations, product
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.auto.loops import chunks, copy_block, fused, hint_partition
 from tvmagic.auto.program import (
     SYMBOLIC,
@@ -28,20 +29,6 @@ from tvmagic.auto.program import (
     loads_one_to_one,
     look,
     same_element,
-)
-from tvmagic.ir import (
-    Add,
-    Div,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    PrimExpr,
-    Var,
-    post_order_visit,
 )
 from tvmagic.ir.query import variables_in
 from tvmagic.target.machine import Machine, Tile
@@ -91,7 +78,7 @@ def plan_contraction(info: BlockInfo, machine: Machine, whole: bool = False) -> 
 
     `whole`: only with tiles that divide the sizes as they are.
     """
-    if info.combine not in (Add, Max, Min, Mul) or not info.store.plain or not info.reduced:
+    if info.combine not in (ir.Add, ir.Max, ir.Min, ir.Mul) or not info.store.plain or not info.reduced:
         return None
     operands = distinct([a for a in info.loads if a.variables])
     if len(operands) < 2 or any(a.extent == 0 for a in info.axes):
@@ -115,11 +102,11 @@ def _multiplied(info: BlockInfo, operands: list[Access]) -> list[Access]:
     return others if len(others) > 1 else operands
 
 
-def _divides(value: PrimExpr) -> bool:
+def _divides(value: ir.PrimExpr) -> bool:
     """Whether integers are divided in an expression."""
-    found: list[PrimExpr] = []
-    post_order_visit(
-        value, lambda node: found.append(node) if isinstance(node, (Div, FloorDiv, FloorMod, Mod)) else None
+    found: list[ir.PrimExpr] = []
+    ir.post_order_visit(
+        value, lambda node: found.append(node) if isinstance(node, (ir.Div, ir.FloorDiv, ir.FloorMod, ir.Mod)) else None
     )
     return any(not node.dtype.is_float for node in found)
 
@@ -219,7 +206,7 @@ def _cost(plan: Plan, machine: Machine) -> float:
     return cycles + stored * (1 / tile.lanes if whole else 1.0 if contiguous else 3.0)
 
 
-def _copied(access: Access, extents: dict[Var, int]) -> int:
+def _copied(access: Access, extents: dict[ir.Var, int]) -> int:
     """How many elements a copy of an operand has: along the axes, all of its array, of which the loops may read a part."""
     sizes = [constant(n) or 1 for n, i in zip(access.buffer.shape, access.indices) if i in extents]
     return max(access.elements(extents), math.prod(sizes))
@@ -309,7 +296,7 @@ class Application:
             # What else reads the array does not wait for the copy: it may be what the other operand is made by.
             readers = [b for b in blocks_of(sch) if any(r.buffer is buffer for r in sch.get(b).reads)]
             copy = sch.cache_read(self.block, number, "global", [self.block] if len(readers) > 1 else [])
-        place = {v: n for n, v in enumerate(access.indices) if isinstance(v, Var)}
+        place = {v: n for n, v in enumerate(access.indices) if isinstance(v, ir.Var)}
         others = [a for a in plan.info.axes if a.var in place and a is not axis]
         batch = [a for a in others if not a.reduced and a.var in plan.wide.variables and a.var in plan.narrow.variables]
         inner = [a for a in others if a.reduced]
@@ -534,7 +521,7 @@ class Application:
         plan = self.plan
         return [a for a in plan.info.spatial if a.var in plan.wide.variables and a.var in plan.narrow.variables]
 
-    def _fitting(self, axis: Axis, count: int, extents: dict[Var, int], limit: int) -> int:
+    def _fitting(self, axis: Axis, count: int, extents: dict[ir.Var, int], limit: int) -> int:
         """How many steps along an axis the operand may take until what is read is more than `limit` elements; at least 1."""
         unit = self.plan.unit(axis)
         low, high = 1, count
@@ -551,7 +538,7 @@ class Application:
 
     def _extent(self, loop: Any) -> int:
         extent = self.sch.get(loop).extent
-        return extent.value if isinstance(extent, IntImm) else SYMBOLIC
+        return extent.value if isinstance(extent, ir.IntImm) else SYMBOLIC
 
     def _store(self, last: Any, tiles: Any) -> None:
         """Vectors for the block that stores the tile, in the loop `tiles`, along the axis in which its result is contiguous."""
@@ -564,7 +551,7 @@ class Application:
         contiguous = Access(store.buffer, tuple(store.indices))
         for loop in loops[outside:]:
             extent, loop_var = self._extent(loop), sch.get(loop).loop_var
-            if extent < 2 or not isinstance(sch.get(loop).extent, IntImm):
+            if extent < 2 or not isinstance(sch.get(loop).extent, ir.IntImm):
                 continue
             step = sum(
                 contiguous.step(iv.var) or 0 for iv, v in zip(info.iter_vars, values) if loop_var in variables_in(v)

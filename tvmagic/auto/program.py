@@ -6,29 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.linear import detect_linear_equation
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    Add,
-    Block,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Call,
-    IntImm,
-    IterVar,
-    Max,
-    Min,
-    Mul,
-    Node,
-    Op,
-    PrimExpr,
-    Select,
-    Var,
-    Visitor,
-    handles,
-    structural_equal,
-)
 from tvmagic.ir.query import variables_in
 from tvmagic.ir.store_merging import update_term
 from tvmagic.lazy import cached_property
@@ -57,14 +37,14 @@ class Decisions:
 
 def constant(value: Any) -> int | None:
     """The number that an expression is; None for a symbolic one."""
-    return value.value if isinstance(value, IntImm) else value if isinstance(value, int) else None
+    return value.value if isinstance(value, ir.IntImm) else value if isinstance(value, int) else None
 
 
 @dataclass(frozen=True, eq=False)
 class Axis:
     """An axis of a block: its variable, its extent (None if symbolic), whether it is reduced over."""
 
-    var: Var
+    var: ir.Var
     extent: int | None
     reduced: bool
 
@@ -83,25 +63,25 @@ def extent_or_guess(axis: Axis) -> int:
 class Access:
     """An access to a buffer. `steps`: by how many elements it moves along a variable; None if that is not constant."""
 
-    buffer: Buffer
-    indices: tuple[PrimExpr, ...]
+    buffer: ir.Buffer
+    indices: tuple[ir.PrimExpr, ...]
 
     @cached_property
-    def variables(self) -> set[Var]:
+    def variables(self) -> set[ir.Var]:
         """The variables in its indices."""
         return {v for index in self.indices for v in variables_in(index)}
 
     @cached_property
     def plain(self) -> bool:
         """Whether each index is a variable of its own, or a constant."""
-        variables = [i for i in self.indices if isinstance(i, Var)]
-        return len(set(variables)) == len(variables) and all(isinstance(i, (Var, IntImm)) for i in self.indices)
+        variables = [i for i in self.indices if isinstance(i, ir.Var)]
+        return len(set(variables)) == len(variables) and all(isinstance(i, (ir.Var, ir.IntImm)) for i in self.indices)
 
-    def is_at(self, variables: Sequence[Var]) -> bool:
+    def is_at(self, variables: Sequence[ir.Var]) -> bool:
         """Whether its indices are just these variables, in this order."""
         return len(self.indices) == len(variables) and all(i is v for i, v in zip(self.indices, variables))
 
-    def coefficient(self, dimension: int, var: Var) -> int | None:
+    def coefficient(self, dimension: int, var: ir.Var) -> int | None:
         """By how much the index of a dimension grows along a variable; None if that is not constant."""
         index = self.indices[dimension]
         if index is var:
@@ -111,17 +91,17 @@ class Access:
         found = detect_linear_equation(index, [var])
         return constant(found[0]) if found else None
 
-    def step(self, var: Var) -> int | None:
+    def step(self, var: ir.Var) -> int | None:
         """By how many elements of the memory the access moves along a variable; None if that is not constant."""
         if var not in self._steps:
             self._steps[var] = self._step(var)
         return self._steps[var]
 
     @cached_property
-    def _steps(self) -> dict[Var, int | None]:
+    def _steps(self) -> dict[ir.Var, int | None]:
         return {}  # found before: each way to tile a block asks again
 
-    def _step(self, var: Var) -> int | None:
+    def _step(self, var: ir.Var) -> int | None:
         if self.buffer.strides:
             return self._strided_step(var)
         total, stride = 0, 1
@@ -136,7 +116,7 @@ class Access:
             stride *= extent or 1
         return total
 
-    def _strided_step(self, var: Var) -> int | None:
+    def _strided_step(self, var: ir.Var) -> int | None:
         total = 0
         for dimension, stride in enumerate(map(constant, self.buffer.strides)):
             size = self.coefficient(dimension, var)
@@ -145,7 +125,7 @@ class Access:
             total += size * (stride or 0)
         return total
 
-    def elements(self, extents: dict[Var, int]) -> int:
+    def elements(self, extents: dict[ir.Var, int]) -> int:
         """About how many elements it touches while its variables take `extents` values each."""
         total = 1
         for dimension, index in enumerate(self.indices):
@@ -161,15 +141,15 @@ class BlockInfo:
     """A block as the rules see it; `added` is what an iteration of a reduction takes in, `value` what is stored."""
 
     rv: Any
-    node: Block
+    node: ir.Block
     axes: list[Axis]
     store: Access
-    value: PrimExpr
+    value: ir.PrimExpr
     combine: type | None
     loads: list[Access] = field(default_factory=list)
     calls: set[str] = field(default_factory=set)
-    alone: set[Var] = field(default_factory=set)  # variables whose values are computed with, beside indices
-    conditions: list[PrimExpr] = field(default_factory=list)  # of `if_then_else` and `Select`
+    alone: set[ir.Var] = field(default_factory=set)  # variables whose values are computed with, beside indices
+    conditions: list[ir.PrimExpr] = field(default_factory=list)  # of `if_then_else` and `Select`
 
     @property
     def name(self) -> str:
@@ -219,60 +199,64 @@ class BlockInfo:
         return all(a.extent is not None for a in self.axes)
 
 
-class _Loads(Visitor):
+class _Loads(ir.Visitor):
     """The loads in an expression, the calls by name, the variables in no load."""
 
     def __init__(self) -> None:
         self.found: list[Access] = []
         self.calls: set[str] = set()
-        self.alone: set[Var] = set()
-        self.conditions: list[PrimExpr] = []
+        self.alone: set[ir.Var] = set()
+        self.conditions: list[ir.PrimExpr] = []
         self.inside = 0  # loads around
 
-    @handles(Var)
-    def variable(self, node: Var) -> None:
+    @ir.handles(ir.Var)
+    def variable(self, node: ir.Var) -> None:
         if not self.inside:
             self.alone.add(node)
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> None:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> None:
         self.found.append(Access(node.buffer, tuple(node.indices)))
         self.inside += 1
         self.visit_children(node)
         self.inside -= 1
 
-    @handles(Call)
-    def call(self, node: Call) -> None:
-        if isinstance(node.op, Op):
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> None:
+        if isinstance(node.op, ir.Op):
             self.calls.add(node.op.name)
             if node.op.name == "tir.if_then_else":
                 self.conditions.append(node.args[0])
         self.visit_children(node)
 
-    @handles(Select)
-    def select(self, node: Select) -> None:
+    @ir.handles(ir.Select)
+    def select(self, node: ir.Select) -> None:
         self.conditions.append(node.condition)
         self.visit_children(node)
 
 
-def axes_of(block: Block) -> list[Axis] | None:
+def axes_of(block: ir.Block) -> list[Axis] | None:
     """The axes of a block; None if one does not begin at 0, or is neither spatial nor reduced over."""
     axes: list[Axis] = []
     for iv in block.iter_vars:
-        if iv.dom is None or constant(iv.dom.min) != 0 or iv.iter_type not in (IterVar.DataPar, IterVar.CommReduce):
+        if (
+            iv.dom is None
+            or constant(iv.dom.min) != 0
+            or iv.iter_type not in (ir.IterVar.DataPar, ir.IterVar.CommReduce)
+        ):
             return None
-        axes.append(Axis(iv.var, constant(iv.dom.extent), iv.iter_type == IterVar.CommReduce))
+        axes.append(Axis(iv.var, constant(iv.dom.extent), iv.iter_type == ir.IterVar.CommReduce))
     return axes
 
 
-def loads_in(node: Node) -> list[Access]:
+def loads_in(node: ir.Node) -> list[Access]:
     """The loads in a statement or an expression."""
     finder = _Loads()
     finder.visit(node)
     return finder.found
 
 
-def loads_one_to_one(info: BlockInfo, result: Buffer) -> list[Access]:
+def loads_one_to_one(info: BlockInfo, result: ir.Buffer) -> list[Access]:
     """The loads by which an elementwise block follows the block that makes `result`: each of its iterations reads elements
     of its own and writes one. Empty if it reads others too, or is a reduction."""
     loads = [a for a in info.loads if a.buffer is result]
@@ -286,7 +270,7 @@ def look(sch: Schedule, rv: Any) -> BlockInfo | None:
     block = sch.get(rv)
     store = block.body
     loops = sch.get_loops(rv) if block.iter_vars else []
-    if not isinstance(store, BufferStore) or block.alloc_buffers or block.match_buffers:
+    if not isinstance(store, ir.BufferStore) or block.alloc_buffers or block.match_buffers:
         return None
     axes = axes_of(block)
     if axes is None or len(loops) != len(axes):
@@ -307,14 +291,14 @@ def look(sch: Schedule, rv: Any) -> BlockInfo | None:
     return info
 
 
-def combined(store: BufferStore) -> tuple[type, PrimExpr] | None:
+def combined(store: ir.BufferStore) -> tuple[type, ir.PrimExpr] | None:
     """How a reduction's update combines what it stored with a new value, and that value."""
-    added = update_term(store, Add, Mul, Min, Max)
+    added = update_term(store, ir.Add, ir.Mul, ir.Min, ir.Max)
     return (type(store.value), added) if added is not None else None
 
 
-def _same(a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
-    return len(a) == len(b) and all(x is y or structural_equal(x, y) for x, y in zip(a, b))
+def _same(a: Sequence[ir.PrimExpr], b: Sequence[ir.PrimExpr]) -> bool:
+    return len(a) == len(b) and all(x is y or ir.structural_equal(x, y) for x, y in zip(a, b))
 
 
 def same_element(a: Access, b: Access) -> bool:

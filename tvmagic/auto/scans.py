@@ -11,10 +11,10 @@ from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.auto.fallback import ENOUGH
 from tvmagic.auto.program import constant
 from tvmagic.auto.te_cell import named, schedule_by_calls
-from tvmagic.ir import Add, IterVar, Mul, ProducerLoad, Reduce, Sub, Var, post_order_visit
 from tvmagic.operators import Operator
 from tvmagic.target.machine import Machine
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
@@ -29,10 +29,10 @@ class _Reader:
     """The stage that reads scans element by element; `along` is its axis that they run over."""
 
     op: ComputeOp
-    along: IterVar
+    along: ir.IterVar
 
     @property
-    def free(self) -> list[IterVar]:
+    def free(self) -> list[ir.IterVar]:
         """The other axes, in order."""
         return [iv for iv in self.op.axis if iv is not self.along]
 
@@ -80,14 +80,14 @@ def _reader(scan: ScanOp, op: Operator, order: list[Operation]) -> _Reader | Non
         return None
     if len(found.outputs) != 1 or not named(op, found.outputs[0], scan.outputs[0]):
         return None
-    loads: list[ProducerLoad] = []
+    loads: list[ir.ProducerLoad] = []
     for value in found.body:
-        if isinstance(value, Reduce):
+        if isinstance(value, ir.Reduce):
             return None
-        post_order_visit(value, lambda n: loads.append(n) if isinstance(n, ProducerLoad) else None)
+        ir.post_order_visit(value, lambda n: loads.append(n) if isinstance(n, ir.ProducerLoad) else None)
     indices = {tuple(n.indices) for n in loads if n.producer.op is scan}
     axes = {iv.var: iv for iv in found.axis}
-    at = [v for v in next(iter(indices)) if isinstance(v, Var)]
+    at = [v for v in next(iter(indices)) if isinstance(v, ir.Var)]
     if len(indices) > 1 or len(scan.outputs[0].shape) != len(axes) or set(at) != set(axes):
         return None
     return _Reader(found, axes[at[0]])
@@ -152,12 +152,12 @@ def _terms(scan: ScanOp, op: Operator, order: list[Operation]) -> list[Tensor]:
         and named(op, t)
         and not any(t is output for output in op.outputs)
         and set(_readers(t, order)) <= steps
-        and not any(isinstance(value, Reduce) for value in t.op.body)
+        and not any(isinstance(value, ir.Reduce) for value in t.op.body)
     ]
 
 
 def _on_the_chain(scan: ScanOp, term: Tensor) -> bool:
     """Whether each step would wait for a multiplication: of floats, it becomes one operation with the addition to the step before."""
     updates = [value for t in scan.update if isinstance(t.op, ComputeOp) for value in t.op.body]
-    product = isinstance(term.op, ComputeOp) and isinstance(term.op.body[term.value_index], Mul)
-    return product and term.dtype.is_float and any(isinstance(value, (Add, Sub)) for value in updates)
+    product = isinstance(term.op, ComputeOp) and isinstance(term.op.body[term.value_index], ir.Mul)
+    return product and term.dtype.is_float and any(isinstance(value, (ir.Add, ir.Sub)) for value in updates)

@@ -11,9 +11,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.auto.loops import extent_of, fused, hint_partition, own_loops
 from tvmagic.auto.program import Access, Axis, Decisions, axes_of, loads_in
-from tvmagic.ir import Buffer, BufferStore, CmpOp, LetStmt, Select, SeqStmt, post_order_visit
 from tvmagic.ir.query import is_call
 from tvmagic.target.machine import Machine
 from tvmagic.tir.schedule import Schedule
@@ -71,21 +71,21 @@ def pairs_of(sch: Schedule, rv: Any, machine: Machine) -> Pairs | None:
     return Pairs(rv, block.name_hint, axes, over[0], over[0], width, vector) if parted and width else None
 
 
-def _any_order(body: Any, written: set[Buffer]) -> bool:
+def _any_order(body: Any, written: set[ir.Buffer]) -> bool:
     """Whether the results are the same in whichever order values are taken in: of equal ones a choice between what is kept and
     what comes would else keep another one, so it has to compare two parts of what is kept, as a value and its place."""
-    compared: set[Buffer] = set()
+    compared: set[ir.Buffer] = set()
     chosen = False
 
     def look(node: Any) -> None:
         nonlocal chosen
-        if isinstance(node, Select) or is_call(node, "tir.if_then_else"):
-            condition = node.condition if isinstance(node, Select) else node.args[0]
+        if isinstance(node, ir.Select) or is_call(node, "tir.if_then_else"):
+            condition = node.condition if isinstance(node, ir.Select) else node.args[0]
             chosen = chosen or any(a.buffer in written for a in loads_in(condition))
-        elif isinstance(node, CmpOp):
+        elif isinstance(node, ir.CmpOp):
             compared.update(a.buffer for a in loads_in(node) if a.buffer in written)
 
-    post_order_visit(body, look)
+    ir.post_order_visit(body, look)
     return not chosen or len(compared) > 1
 
 
@@ -111,7 +111,7 @@ def _neighbours(axis: Axis, lanes: int) -> int:
     return even[0] if even else (4 if most == 4 else 2 if most >= 2 else 1) * lanes
 
 
-def _stretch(axis: Axis, over: Axis, written: set[Buffer], lanes: int, machine: Machine) -> int:
+def _stretch(axis: Axis, over: Axis, written: set[ir.Buffer], lanes: int, machine: Machine) -> int:
     """How many results along an axis are kept in the first cache; 0 if the values of all of them are in the second one."""
     if axis.extent is None or over.extent is None or over.extent < 2 * _TOGETHER:
         return 0
@@ -121,12 +121,12 @@ def _stretch(axis: Axis, over: Axis, written: set[Buffer], lanes: int, machine: 
     return min(axis.extent, machine.cache(1) // 2 // kept) // lanes * lanes
 
 
-def _stores(body: Any) -> list[BufferStore]:
+def _stores(body: Any) -> list[ir.BufferStore]:
     """The stores of a body that computes some values and then stores them; empty for any other."""
-    while isinstance(body, LetStmt):
+    while isinstance(body, ir.LetStmt):
         body = body.body
-    parts: list[Any] = list(body.seq) if isinstance(body, SeqStmt) else [body]
-    return parts if all(isinstance(part, BufferStore) for part in parts) else []
+    parts: list[Any] = list(body.seq) if isinstance(body, ir.SeqStmt) else [body]
+    return parts if all(isinstance(part, ir.BufferStore) for part in parts) else []
 
 
 def apply(sch: Schedule, found: Pairs, machine: Machine, notes: Decisions) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
+from tvmagic import ir
 from tvmagic.arith.block_regions import block_read_write_regions
-from tvmagic.ir import Block, Buffer, BufferLoad, BufferStore, Call, IfThenElse, SeqStmt, Stmt, Var, Visitor, handles
 from tvmagic.tir.blocks.regions import with_detected_regions
 
 
@@ -21,11 +21,11 @@ class BlockAccesses(NamedTuple):
     between it and the statement's top; `calls` are the names of the operators and functions called.
     """
 
-    block: Block
-    stores: tuple[BufferStore, ...]
-    stored: frozenset[Buffer]
-    loads: frozenset[Buffer]
-    variables: frozenset[Var]
+    block: ir.Block
+    stores: tuple[ir.BufferStore, ...]
+    stored: frozenset[ir.Buffer]
+    loads: frozenset[ir.Buffer]
+    variables: frozenset[ir.Var]
     inner: bool
     branch: bool
     calls: frozenset[str]
@@ -35,10 +35,10 @@ class Accesses(NamedTuple):
     """The blocks of a statement in program order, and the buffers that all of it loads and stores."""
 
     blocks: tuple[BlockAccesses, ...]
-    loads: frozenset[Buffer]
-    stores: frozenset[Buffer]
+    loads: frozenset[ir.Buffer]
+    stores: frozenset[ir.Buffer]
 
-    def holds(self, block: Block) -> bool:
+    def holds(self, block: ir.Block) -> bool:
         return any(found.block is block for found in self.blocks)
 
 
@@ -46,23 +46,23 @@ class _Open:
     """What is being gathered for one block."""
 
     def __init__(self, branch: bool) -> None:
-        self.stores: list[BufferStore] = []
-        self.loads: set[Buffer] = set()
+        self.stores: list[ir.BufferStore] = []
+        self.loads: set[ir.Buffer] = set()
         self.calls: set[str] = set()
-        self.variables: set[Var] = set()
+        self.variables: set[ir.Var] = set()
         self.inner, self.branch = False, branch
 
 
-class _Gather(Visitor):
+class _Gather(ir.Visitor):
     def __init__(self) -> None:
         self.blocks: list[BlockAccesses] = []
-        self.loads: set[Buffer] = set()
-        self.stores: set[Buffer] = set()
+        self.loads: set[ir.Buffer] = set()
+        self.stores: set[ir.Buffer] = set()
         self.open: list[_Open] = []
         self.branches = 0
 
-    @handles(Block)
-    def block(self, node: Block) -> None:
+    @ir.handles(ir.Block)
+    def block(self, node: ir.Block) -> None:
         known = _known.get(node)
         if known is not None and not self.open and not self.branches:
             self.blocks += known.blocks
@@ -90,45 +90,45 @@ class _Gather(Visitor):
         )
         self.blocks.insert(place, found)
 
-    @handles(IfThenElse)
-    def condition(self, node: IfThenElse) -> None:
+    @ir.handles(ir.IfThenElse)
+    def condition(self, node: ir.IfThenElse) -> None:
         self.branches += 1
         for outer in self.open:
             outer.branch = True
         self.visit_children(node)
         self.branches -= 1
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> None:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> None:
         self.stores.add(node.buffer)
         for outer in self.open:
             outer.stores.append(node)
         self.visit_children(node)
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> None:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> None:
         self.loads.add(node.buffer)
         for outer in self.open:
             outer.loads.add(node.buffer)
         for index in node.indices:
             self.visit(index)
 
-    @handles(Var)
-    def variable(self, node: Var) -> None:
+    @ir.handles(ir.Var)
+    def variable(self, node: ir.Var) -> None:
         for outer in self.open:
             outer.variables.add(node)
 
-    @handles(Call)
-    def call(self, node: Call) -> None:
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> None:
         for outer in self.open:
             outer.calls.add(getattr(node.op, "name", None) or node.op.name_hint)  # type: ignore[union-attr]
         self.visit_children(node)
 
 
-_known: WeakKeyDictionary[Stmt, Accesses] = WeakKeyDictionary()
+_known: WeakKeyDictionary[ir.Stmt, Accesses] = WeakKeyDictionary()
 
 
-def accesses(stmt: Stmt) -> Accesses:
+def accesses(stmt: ir.Stmt) -> Accesses:
     """The blocks, loads and stores of a statement."""
     found = _known.get(stmt)
     if found is None:
@@ -139,7 +139,7 @@ def accesses(stmt: Stmt) -> Accesses:
     return found
 
 
-def with_regions(block: Block) -> Block:
+def with_regions(block: ir.Block) -> ir.Block:
     """The block with its reads and writes as its body has them.
 
     What was found for the body is kept for the new block, so that a long body is searched once.
@@ -162,14 +162,14 @@ class Scope:
     it; `place` gives a leaf's place, `part` the number of the root's statement that holds a block.
     """
 
-    def __init__(self, root: Block) -> None:
-        self.parts = root.body.seq if isinstance(root.body, SeqStmt) else (root.body,)
-        self.blocks: dict[Block, BlockAccesses] = {}
-        self.part: dict[Block, int] = {}
+    def __init__(self, root: ir.Block) -> None:
+        self.parts = root.body.seq if isinstance(root.body, ir.SeqStmt) else (root.body,)
+        self.blocks: dict[ir.Block, BlockAccesses] = {}
+        self.part: dict[ir.Block, int] = {}
         self.leaves: list[BlockAccesses] = []
-        self.place: dict[Block, int] = {}
-        self.writers: dict[Buffer, list[int]] = {}
-        self.readers: dict[Buffer, list[int]] = {}
+        self.place: dict[ir.Block, int] = {}
+        self.writers: dict[ir.Buffer, list[int]] = {}
+        self.readers: dict[ir.Buffer, list[int]] = {}
         for number, part in enumerate(self.parts):
             for found in accesses(part).blocks:
                 self.blocks[found.block], self.part[found.block] = found, number
@@ -182,19 +182,19 @@ class Scope:
             for buffer in found.loads:
                 self.readers.setdefault(buffer, []).append(place)
 
-    def writers_of(self, buffer: Buffer) -> list[BlockAccesses]:
+    def writers_of(self, buffer: ir.Buffer) -> list[BlockAccesses]:
         """The leaves that store `buffer`, in program order."""
         return [self.leaves[place] for place in self.writers.get(buffer, ())]
 
-    def readers_of(self, buffer: Buffer) -> list[BlockAccesses]:
+    def readers_of(self, buffer: ir.Buffer) -> list[BlockAccesses]:
         """The leaves that load `buffer`, in program order."""
         return [self.leaves[place] for place in self.readers.get(buffer, ())]
 
 
-_scopes: WeakKeyDictionary[Block, Scope] = WeakKeyDictionary()
+_scopes: WeakKeyDictionary[ir.Block, Scope] = WeakKeyDictionary()
 
 
-def scope(root: Block) -> Scope:
+def scope(root: ir.Block) -> Scope:
     """What the blocks under a root block load and store."""
     found = _scopes.get(root)
     if found is None:

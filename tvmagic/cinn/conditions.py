@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import eval_set
 from tvmagic.cinn.accesses import BlockAccesses, scope
@@ -16,7 +17,6 @@ from tvmagic.cinn.cinn_form import SUFFIX, parts_of
 from tvmagic.cinn.inliner import distinct_plain_variables
 from tvmagic.cinn.steps.coverage import changing_input
 from tvmagic.cinn.steps.tree import leaves, runs_for_all
-from tvmagic.ir import Block, Buffer, BufferLoad, BufferStore, IterVar, Stmt, Var
 from tvmagic.ir.query import nodes_of
 from tvmagic.lazy import cached_property
 from tvmagic.tir.blocks.sref import StmtSRef
@@ -37,17 +37,17 @@ class Candidate:
         return scope(self.root).blocks[self.block]
 
     @cached_property
-    def store(self) -> BufferStore:
+    def store(self) -> ir.BufferStore:
         """The one store of the block; asked for after `one_store` held."""
         return self.found.stores[0]
 
     @property
-    def tensor(self) -> Buffer:
+    def tensor(self) -> ir.Buffer:
         """The tensor that the block stores."""
         return self.store.buffer
 
     @cached_property
-    def bound_variables(self) -> set[Var]:
+    def bound_variables(self) -> set[ir.Var]:
         """The variables of the block, and of the loops and blocks around it; others are sizes."""
         bound = {v.var for v in self.block.iter_vars}
         for above in self.sref.ancestors():
@@ -55,11 +55,11 @@ class Candidate:
         return bound
 
     @cached_property
-    def loads_of_tensor(self) -> list[BufferLoad]:
+    def loads_of_tensor(self) -> list[ir.BufferLoad]:
         """For the reverse direction: the loads, in the store, of what another block stores."""
         writers = scope(self.root).writers_of
         return [
-            x for x in nodes_of(self.store, BufferLoad) if any(f.block is not self.block for f in writers(x.buffer))
+            x for x in nodes_of(self.store, ir.BufferLoad) if any(f.block is not self.block for f in writers(x.buffer))
         ]
 
     @cached_property
@@ -87,7 +87,7 @@ def first_failure(conditions: Sequence[Condition], candidate: Candidate) -> tupl
     return None
 
 
-def _body(block: Block) -> Stmt:
+def _body(block: ir.Block) -> ir.Stmt:
     """A block's body; a list of one is its statement."""
     parts = parts_of(block.body)
     return parts[0] if len(parts) == 1 else block.body
@@ -100,13 +100,13 @@ def _leaf(c: Candidate) -> str | None:
 
 
 def _one_store(c: Candidate) -> str | None:
-    if len(c.found.stores) == 1 and isinstance(_body(c.block), BufferStore):
+    if len(c.found.stores) == 1 and isinstance(_body(c.block), ir.BufferStore):
         return None
     return f"the body of `{c.name}` has {len(c.found.stores)} stores or other statements, not one store alone"
 
 
 def _not_reduction(c: Candidate) -> str | None:
-    reduced = [v.var.name for v in c.block.iter_vars if v.iter_type == IterVar.CommReduce]
+    reduced = [v.var.name for v in c.block.iter_vars if v.iter_type == ir.IterVar.CommReduce]
     if c.block.init is not None or any(other.name_hint == c.name + SUFFIX for other in scope(c.root).blocks):
         return f"`{c.name}` has an init: its tensor is a reduction"
     return f"`{c.name}` reduces over `{'`, `'.join(reduced)}`" if reduced else None
@@ -149,7 +149,7 @@ def _inputs_stay(c: Candidate) -> str | None:
     return _changed(c, [found.block for found in around.readers_of(c.tensor)])
 
 
-def _changed(c: Candidate, others: Sequence[Block]) -> str | None:
+def _changed(c: Candidate, others: Sequence[ir.Block]) -> str | None:
     """Why the block would load other values in the loops of one of some other blocks."""
     around = scope(c.root)
     writers = [place for buffer in c.found.loads for place in around.writers.get(buffer, ())]
@@ -218,7 +218,7 @@ def _only_reader(c: Candidate) -> str | None:
 
 def _one_producer(c: Candidate) -> str | None:
     tensor, producer = c.loads_of_tensor[0].buffer, c.producer
-    if producer is None or not isinstance(_body(producer.block), BufferStore):
+    if producer is None or not isinstance(_body(producer.block), ir.BufferStore):
         return f"`{tensor.name}` is not stored by exactly one block with exactly one store"
     reduces = producer.block.init is not None  # one that loads its tensor would be a reader too
     return f"the producer `{producer.block.name_hint}` is a reduction" if reduces else None

@@ -9,29 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tvmagic import ir
 from tvmagic.cinn.accesses import accesses, scope, with_regions
 from tvmagic.cinn.cinn_form import listed
-from tvmagic.ir import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    For,
-    IfThenElse,
-    Mutator,
-    PrimExpr,
-    SeqStmt,
-    Stmt,
-    Var,
-    Visitor,
-    handles,
-)
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.schedule.rewrite import BlockReuse
 
 
-class LeafBlockRemovalPlan(Visitor):
+class LeafBlockRemovalPlan(ir.Visitor):
     """How to remove a block: which statement goes, and what takes its place.
 
     Going up from the block, the first list of more than one statement loses the child that holds the
@@ -45,14 +30,14 @@ class LeafBlockRemovalPlan(Visitor):
     ScheduleError: the block is the only leaf of the root, so no such list exists.
     """
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: ir.Block) -> None:
         self.block = block
-        self.source_stmt: SeqStmt | None = None
-        self.target_stmt: Stmt | None = None
+        self.source_stmt: ir.SeqStmt | None = None
+        self.target_stmt: ir.Stmt | None = None
 
-    def __call__(self, root: Block) -> tuple[SeqStmt, Stmt]:
+    def __call__(self, root: ir.Block) -> tuple[ir.SeqStmt, ir.Stmt]:
         place = scope(root).part.get(self.block)
-        if isinstance(root.body, SeqStmt) and place is not None:
+        if isinstance(root.body, ir.SeqStmt) and place is not None:
             self.leave_out(root.body, place)
         else:
             self.visit(root.body)
@@ -64,48 +49,48 @@ class LeafBlockRemovalPlan(Visitor):
             )
         return self.source_stmt, self.target_stmt
 
-    @handles(SeqStmt)
-    def statement_list(self, node: SeqStmt) -> None:
+    @ir.handles(ir.SeqStmt)
+    def statement_list(self, node: ir.SeqStmt) -> None:
         for index, child in enumerate(node.seq):
             if accesses(child).holds(self.block):
                 self.leave_out(node, index)
                 return
 
-    def leave_out(self, node: SeqStmt, index: int) -> None:
+    def leave_out(self, node: ir.SeqStmt, index: int) -> None:
         """Plan to take one child out of a list; a list further in takes its place."""
         if len(node.seq) > 1:
             self.source_stmt = node
             self.target_stmt = listed(*node.seq[:index], *node.seq[index + 1 :])  # a list stays one
         self.visit(node.seq[index])
 
-    @handles(IfThenElse)
-    def condition(self, node: IfThenElse) -> None:
+    @ir.handles(ir.IfThenElse)
+    def condition(self, node: ir.IfThenElse) -> None:
         for case in (node.then_case, node.else_case):
             if case is not None and accesses(case).holds(self.block):
                 self.visit(case)
 
-    @handles(For, Block, BlockRealize)
-    def holder(self, node: For | Block | BlockRealize) -> None:
+    @ir.handles(ir.For, ir.Block, ir.BlockRealize)
+    def holder(self, node: ir.For | ir.Block | ir.BlockRealize) -> None:
         if node is not self.block:
-            self.visit(node.block if isinstance(node, BlockRealize) else node.body)
+            self.visit(node.block if isinstance(node, ir.BlockRealize) else node.body)
 
-    @handles(PrimExpr, BufferStore)
+    @ir.handles(ir.PrimExpr, ir.BufferStore)
     def leaf(self, node: object) -> None:
         """No block is in here."""
 
 
-class MappingVarToExprMutator(Mutator):
+class MappingVarToExprMutator(ir.Mutator):
     """Puts expressions in the place of variables."""
 
-    def __init__(self, replacing_map: Mapping[Var, PrimExpr]) -> None:
+    def __init__(self, replacing_map: Mapping[ir.Var, ir.PrimExpr]) -> None:
         self.replacing_map = replacing_map
 
-    @handles(Var)
-    def var(self, node: Var) -> PrimExpr:
+    @ir.handles(ir.Var)
+    def var(self, node: ir.Var) -> ir.PrimExpr:
         return self.replacing_map.get(node, node)
 
 
-def replace_expr(source: PrimExpr, replaced: Sequence[Var], candidates: Sequence[PrimExpr]) -> PrimExpr:
+def replace_expr(source: ir.PrimExpr, replaced: Sequence[ir.Var], candidates: Sequence[ir.PrimExpr]) -> ir.PrimExpr:
     """`source` with each variable of `replaced` replaced by the candidate at the same place."""
     if len(replaced) != len(candidates):
         raise ScheduleError(
@@ -118,24 +103,24 @@ def replace_expr(source: PrimExpr, replaced: Sequence[Var], candidates: Sequence
     return MappingVarToExprMutator(replacing_map).visit(source) if replacing_map else source
 
 
-class BaseInliner(Mutator):
+class BaseInliner(ir.Mutator):
     """What both directions share: the statement that is replaced, blocks' signatures, the substitution.
 
     `idx_vars` are the variables by which the inlined tensor is indexed; `src_stmt` and `tgt_stmt`
     come from a `LeafBlockRemovalPlan`.
     """
 
-    def __init__(self, inlined_tensor: Buffer, inlined_store: BufferStore) -> None:
+    def __init__(self, inlined_tensor: ir.Buffer, inlined_store: ir.BufferStore) -> None:
         self.inlined_tensor = inlined_tensor
         self.inlined_store = inlined_store
-        self.idx_vars: tuple[Var, ...] = ()
-        self.idx_sub_var: list[Var] = []
-        self.idx_sub_expr: list[PrimExpr] = []
-        self.src_stmt: SeqStmt | None = None
-        self.tgt_stmt: Stmt | None = None
+        self.idx_vars: tuple[ir.Var, ...] = ()
+        self.idx_sub_var: list[ir.Var] = []
+        self.idx_sub_expr: list[ir.PrimExpr] = []
+        self.src_stmt: ir.SeqStmt | None = None
+        self.tgt_stmt: ir.Stmt | None = None
         self.reuse = BlockReuse()
 
-    def __call__(self, root: Block) -> Block:
+    def __call__(self, root: ir.Block) -> ir.Block:
         """The root with the tensor inlined.
 
         The target is rewritten first, on its own: the tree still holds the source, and where the walk
@@ -145,21 +130,21 @@ class BaseInliner(Mutator):
             self.tgt_stmt = self.visit(self.tgt_stmt)
         return self.visit(root)
 
-    @handles(SeqStmt)
-    def statement_list(self, node: SeqStmt) -> Stmt:
+    @ir.handles(ir.SeqStmt)
+    def statement_list(self, node: ir.SeqStmt) -> ir.Stmt:
         if node is self.src_stmt:
             assert self.tgt_stmt is not None
             return self.tgt_stmt
         new = [self.visit(child) if self.concerns(child) else child for child in node.seq]
         return node if all(a is b for a, b in zip(new, node.seq)) else listed(*new)
 
-    def concerns(self, stmt: Stmt) -> bool:
+    def concerns(self, stmt: ir.Stmt) -> bool:
         """Whether a statement has anything to rewrite: the tensor, or the source."""
         found = accesses(stmt)
         return self.inlined_tensor in found.loads or self.inlined_tensor in found.stores
 
-    @handles(Block)
-    def block(self, node: Block) -> Block:
+    @ir.handles(ir.Block)
+    def block(self, node: ir.Block) -> ir.Block:
         new = self.visit_children(node)
         if any(region.buffer is self.inlined_tensor for region in (*node.reads, *node.writes)):
             new = with_regions(new)
@@ -169,7 +154,7 @@ class BaseInliner(Mutator):
         self.reuse.note(node, new)
         return new
 
-    def set_index_substitution(self, indices: Sequence[PrimExpr]) -> None:
+    def set_index_substitution(self, indices: Sequence[ir.PrimExpr]) -> None:
         """Pair the variables that index the inlined tensor with the indices of one access of it."""
         if len(indices) != len(self.idx_vars):
             raise ScheduleError(
@@ -180,9 +165,9 @@ class BaseInliner(Mutator):
         self.idx_sub_expr = list(indices)
 
 
-def distinct_plain_variables(indices: Sequence[PrimExpr]) -> tuple[Var, ...] | None:
+def distinct_plain_variables(indices: Sequence[ir.PrimExpr]) -> tuple[ir.Var, ...] | None:
     """The indices where they are variables, each another one; else None."""
-    variables = tuple([index for index in indices if isinstance(index, Var)])
+    variables = tuple([index for index in indices if isinstance(index, ir.Var)])
     return variables if len(variables) == len(indices) == len(set(variables)) else None
 
 
@@ -195,12 +180,12 @@ class ComputeInliner(BaseInliner):
         self.idx_vars = found or ()
         return found is not None
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> PrimExpr:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> ir.PrimExpr:
         node = self.visit_children(node)  # the tensor may be loaded in its own indices (a gather)
         return self.replace_inlined_tensor(node) if node.buffer is self.inlined_tensor else node
 
-    def replace_inlined_tensor(self, load: BufferLoad) -> PrimExpr:
+    def replace_inlined_tensor(self, load: ir.BufferLoad) -> ir.PrimExpr:
         """The stored value at the indices of a load."""
         self.set_index_substitution(load.indices)
         return replace_expr(self.inlined_store.value, self.idx_sub_var, self.idx_sub_expr)
@@ -212,7 +197,7 @@ class ReverseComputeInliner(BaseInliner):
     `inlined_tensor` is what the producer stores, `inlined_store` the consumer's store, which loads it.
     """
 
-    def __init__(self, inlined_tensor: Buffer, inlined_store: BufferStore, inlined_load: BufferLoad) -> None:
+    def __init__(self, inlined_tensor: ir.Buffer, inlined_store: ir.BufferStore, inlined_load: ir.BufferLoad) -> None:
         super().__init__(inlined_tensor, inlined_store)
         self.inlined_load = inlined_load
 
@@ -222,13 +207,13 @@ class ReverseComputeInliner(BaseInliner):
         self.idx_vars = found or ()
         return found is not None
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> BufferStore:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> ir.BufferStore:
         if node.buffer is not self.inlined_tensor:
             return self.visit_children(node)
         return self.replace_target_tensor(node)
 
-    def replace_target_tensor(self, store: BufferStore) -> BufferStore:
+    def replace_target_tensor(self, store: ir.BufferStore) -> ir.BufferStore:
         """The consumer's store, at the place and with the value of one of the producer's."""
         self.set_index_substitution(store.indices)
         moved = self.inlined_store
@@ -241,11 +226,11 @@ class _LoadToValue(MappingVarToExprMutator):
     """Puts the producer's value in the place of the load, and its indices in that of the variables."""
 
     def __init__(
-        self, load: BufferLoad, value: PrimExpr, replaced: Sequence[Var], candidates: Sequence[PrimExpr]
+        self, load: ir.BufferLoad, value: ir.PrimExpr, replaced: Sequence[ir.Var], candidates: Sequence[ir.PrimExpr]
     ) -> None:
         super().__init__(dict(zip(replaced, candidates)))
         self.inlined_load, self.value = load, value
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> PrimExpr:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> ir.PrimExpr:
         return self.value if node is self.inlined_load else self.visit_children(node)

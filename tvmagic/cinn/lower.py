@@ -5,23 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvmagic import te
+from tvmagic import ir, te
 from tvmagic.cinn.cinn_form import to_cinn
-from tvmagic.ir import (
-    Block,
-    BlockRealize,
-    For,
-    IntImm,
-    IterVar,
-    Mutator,
-    PrimExpr,
-    PrimFunc,
-    Stmt,
-    Var,
-    handles,
-    post_order_visit,
-    substitute,
-)
 from tvmagic.ir.query import variables_in
 from tvmagic.tir.blocks.regions import with_detected_regions
 
@@ -30,22 +15,22 @@ __all__ = ["lower"]
 _AXES = "ijkabcdefghlmnopqrstuvwxyz"
 
 
-class _CinnNames(Mutator):
+class _CinnNames(ir.Mutator):
     """Spatial loops are `i`, `j`, `k`, `a`, ... by their dimension, loops that reduce have their axes' names, block
     variables are `i0`, `i1`, ...; a loop that runs once stays, and what is bound to it is 0."""
 
     def __init__(self) -> None:
-        self.names: dict[Var, PrimExpr] = {}
+        self.names: dict[ir.Var, ir.PrimExpr] = {}
         self.taken: list[str] = []
 
-    @handles(For)
-    def loop(self, node: For) -> Stmt:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> ir.Stmt:
         reducing = node.loop_var in _reducing(node)
         name = node.loop_var.name if reducing else self.spatial_name()
         while name in self.taken:
             name = f"{name}_0"
-        var = Var(name, node.loop_var.dtype)
-        once = isinstance(node.extent, IntImm) and node.extent.value == 1 and not node.annotations
+        var = ir.Var(name, node.loop_var.dtype)
+        once = isinstance(node.extent, ir.IntImm) and node.extent.value == 1 and not node.annotations
         self.names[node.loop_var] = node.min if once else var
         self.taken.append(name)
         body = self.visit(node.body)
@@ -56,39 +41,39 @@ class _CinnNames(Mutator):
         depth = len(self.taken)
         return _AXES[depth] if depth < len(_AXES) else f"i_{depth}"
 
-    @handles(BlockRealize)
-    def realize(self, node: BlockRealize) -> BlockRealize:
-        values = tuple([substitute(v, self.names) for v in node.iter_values])
-        node = node.replace(iter_values=values, predicate=substitute(node.predicate, self.names))
+    @ir.handles(ir.BlockRealize)
+    def realize(self, node: ir.BlockRealize) -> ir.BlockRealize:
+        values = tuple([ir.substitute(v, self.names) for v in node.iter_values])
+        node = node.replace(iter_values=values, predicate=ir.substitute(node.predicate, self.names))
         block = node.block
         if not block.iter_vars:
             return node.replace(block=block.replace(body=self.visit(block.body)))
-        fresh = [Var(f"i{place}", axis.var.dtype) for place, axis in enumerate(block.iter_vars)]
+        fresh = [ir.Var(f"i{place}", axis.var.dtype) for place, axis in enumerate(block.iter_vars)]
         return node.replace(block=_renamed(block, fresh))
 
 
-def _reducing(loop: For) -> set[Var]:
+def _reducing(loop: ir.For) -> set[ir.Var]:
     """The variables over which the blocks in a loop add up."""
-    found: set[Var] = set()
+    found: set[ir.Var] = set()
 
     def look(node: Any) -> None:
-        if isinstance(node, BlockRealize):
+        if isinstance(node, ir.BlockRealize):
             for axis, value in zip(node.block.iter_vars, node.iter_values):
-                found.update(variables_in(value) if axis.iter_type == IterVar.CommReduce else ())
+                found.update(variables_in(value) if axis.iter_type == ir.IterVar.CommReduce else ())
 
-    post_order_visit(loop, look)
+    ir.post_order_visit(loop, look)
     return found
 
 
-def _renamed(block: Block, names: Sequence[Var]) -> Block:
+def _renamed(block: ir.Block, names: Sequence[ir.Var]) -> ir.Block:
     values = {axis.var: var for axis, var in zip(block.iter_vars, names)}
     axes = [axis.replace(var=var) for axis, var in zip(block.iter_vars, names)]
-    init = None if block.init is None else substitute(block.init, values)
-    body = substitute(block.body, values)
+    init = None if block.init is None else ir.substitute(block.init, values)
+    body = ir.substitute(block.body, values)
     return with_detected_regions(block.replace(iter_vars=tuple(axes), body=body, init=init))
 
 
-def lower(tensors: Sequence[Any], name: str = "main") -> PrimFunc:
+def lower(tensors: Sequence[Any], name: str = "main") -> ir.PrimFunc:
     """The function that computes tensors, with the loops and names that CINN gives.
 
     Parameters

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tvmagic import ir
 from tvmagic.cinn.cinn_form import listed, parts_of
 from tvmagic.cinn.steps.declaration import step
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import BlockRealize, Buffer, IRModule, Mutator, PrimFunc, SeqStmt, Stmt, handles
 from tvmagic.tir.schedule.state import ScheduleState
 
 
-class _Buffers(Mutator):
+class _Buffers(ir.Mutator):
     """Other buffers in the places of some."""
 
-    def __init__(self, buffers: Mapping[Buffer, Buffer]) -> None:
+    def __init__(self, buffers: Mapping[ir.Buffer, ir.Buffer]) -> None:
         self.buffers = buffers
 
-    def visit_buffer_use(self, buffer: Buffer) -> Buffer:
+    def visit_buffer_use(self, buffer: ir.Buffer) -> ir.Buffer:
         return self.buffers.get(buffer, buffer)
 
-    @handles(SeqStmt)
-    def sequence(self, node: SeqStmt) -> Stmt:
+    @ir.handles(ir.SeqStmt)
+    def sequence(self, node: ir.SeqStmt) -> ir.Stmt:
         return listed(*[self.visit(s) for s in node.seq])
 
 
-def with_bodies(mod: IRModule, exprs: Sequence[Stmt]) -> IRModule:
+def with_bodies(mod: ir.IRModule, exprs: Sequence[ir.Stmt]) -> ir.IRModule:
     """The module with other bodies, one for each function."""
-    functions = [f for f in mod.functions.values() if isinstance(f, PrimFunc)]
+    functions = [f for f in mod.functions.values() if isinstance(f, ir.PrimFunc)]
     if not isinstance(exprs, (list, tuple)):
         raise TVMagicError(
             "the bodies are given as a list, as `get_module().get_exprs()` has them",
@@ -38,7 +38,7 @@ def with_bodies(mod: IRModule, exprs: Sequence[Stmt]) -> IRModule:
             f"the module has {len(functions)} functions; {len(exprs)} bodies are given",
             code="cinn.merge_functions.wrong_body_count",
         )
-    if not all(isinstance(body, BlockRealize) for body in exprs):
+    if not all(isinstance(body, ir.BlockRealize) for body in exprs):
         raise TVMagicError(
             "a body is the realize of a root block, as `get_module().get_exprs()` has them",
             code="cinn.merge_functions.body_not_a_root",
@@ -47,21 +47,21 @@ def with_bodies(mod: IRModule, exprs: Sequence[Stmt]) -> IRModule:
     return mod.replace(functions=new)
 
 
-def merged(mod: IRModule) -> IRModule:
+def merged(mod: ir.IRModule) -> ir.IRModule:
     """The module with one function: the others' bodies come after the first one's, in one list.
 
     Arguments of one name are one tensor. Raises `TVMagicError` if two of one name differ in shape or type, or tensors
     inside two functions have one name.
     """
     (var, first), *others = mod.functions.items()
-    assert isinstance(first, PrimFunc) and isinstance(first.body, BlockRealize)
+    assert isinstance(first, ir.PrimFunc) and isinstance(first.body, ir.BlockRealize)
     known = {b.name: b for b in first.buffer_map.values()}
     params, buffers = list(first.params), dict(first.buffer_map)
     root = first.body.block
     parts, inside = list(parts_of(root.body)), list(root.alloc_buffers)
     for _, function in others:
-        assert isinstance(function, PrimFunc) and isinstance(function.body, BlockRealize)
-        changes: dict[Buffer, Buffer] = {}
+        assert isinstance(function, ir.PrimFunc) and isinstance(function.body, ir.BlockRealize)
+        changes: dict[ir.Buffer, ir.Buffer] = {}
         for param in function.params:
             buffer = function.buffer_map.get(param)
             if buffer is not None and buffer.name in known:
@@ -85,7 +85,7 @@ def merged(mod: IRModule) -> IRModule:
     return mod.replace(functions={var: whole})
 
 
-def _same(first: Buffer, second: Buffer) -> Buffer:
+def _same(first: ir.Buffer, second: ir.Buffer) -> ir.Buffer:
     sizes = [[getattr(s, "value", s) for s in b.shape] for b in (first, second)]
     if first.dtype != second.dtype or sizes[0] != sizes[1]:
         raise TVMagicError(

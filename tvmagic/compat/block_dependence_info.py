@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import Block, BlockRealize, Identified, IRModule, PrimFunc, pre_order_visit
 from tvmagic.tir.blocks.scope import BlockScope
 from tvmagic.tir.blocks.sref import StmtSRef
 
 __all__ = ["BlockDependenceInfo"]
 
 
-class BlockDependenceInfo(Identified):
+class BlockDependenceInfo(ir.Identified):
     """The blocks of a module, each with the scope that it is.
 
     `stmt2ref` gives for each block its reference, `sref2scope` for each reference the child blocks and the
@@ -20,21 +20,21 @@ class BlockDependenceInfo(Identified):
     """
 
     def __init__(self, mod: Any) -> None:
-        if isinstance(mod, PrimFunc):
-            mod = IRModule({"main": mod})
-        if not isinstance(mod, IRModule):
+        if isinstance(mod, ir.PrimFunc):
+            mod = ir.IRModule({"main": mod})
+        if not isinstance(mod, ir.IRModule):
             raise TVMagicError(
                 f"blocks are those of a PrimFunc or an IRModule, not of {type(mod).__name__}",
                 code="block_dependence_info.not_a_program",
             )
         self.mod = mod
-        self.stmt2ref: dict[Block, StmtSRef] = {}
+        self.stmt2ref: dict[ir.Block, StmtSRef] = {}
         self.sref2scope: dict[StmtSRef, BlockScope] = {}
         for function in mod.functions.values():
-            if isinstance(function.body, BlockRealize):
+            if isinstance(function.body, ir.BlockRealize):
                 self._add(function.body.block)
 
-    def _add(self, root: Block) -> None:
+    def _add(self, root: ir.Block) -> None:
         """Refer to a block and all blocks inside it."""
         self.stmt2ref[root] = top = StmtSRef(root)
         stack = [top]
@@ -45,7 +45,7 @@ class BlockDependenceInfo(Identified):
             self.sref2scope[sref] = BlockScope(children)
             stack += children
 
-    def get_sref(self, block: Block) -> StmtSRef | None:
+    def get_sref(self, block: ir.Block) -> StmtSRef | None:
         """The reference to a block, or None if the module has no such block."""
         return self.stmt2ref.get(block)
 
@@ -59,15 +59,15 @@ class BlockDependenceInfo(Identified):
         return scope
 
 
-def _blocks_directly_in(block: Block) -> list[Block]:
+def _blocks_directly_in(block: ir.Block) -> list[ir.Block]:
     """The blocks inside a block and inside no other, in program order."""
-    found: list[Block] = []
+    found: list[ir.Block] = []
 
     def look(node: object) -> bool:
-        if not isinstance(node, Block) or node is block:
+        if not isinstance(node, ir.Block) or node is block:
             return True
         found.append(node)
         return False
 
-    pre_order_visit(block, look)
+    ir.pre_order_visit(block, look)
     return found

@@ -31,8 +31,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from tvmagic import ir
 from tvmagic.errors import DiagnosticError, TVMagicError
-from tvmagic.ir import Buffer, BufferLoad, DataType, IntImm, PrimExpr, PrimFunc, Var, decl_buffer, ops
 from tvmagic.script.ir_builder import IRBuilder
 from tvmagic.script.ir_builder.base import name_value
 from tvmagic.script.ir_builder.tir import frame as frames
@@ -74,7 +74,7 @@ class HybridFunction:
         self._function = function
 
     def __call__(self, *args: Any) -> Any:
-        if not any(isinstance(a, (Tensor, PrimExpr)) for a in _flat(args)):
+        if not any(isinstance(a, (Tensor, ir.PrimExpr)) for a in _flat(args)):
             return _with_names(self._function, _EMULATED)(*args)
         try:
             return self._tensors(args)
@@ -116,13 +116,13 @@ class _Memory:
 
     def __init__(self, shape: Any, dtype: Any = "float32", scope: str = "global", output: bool = False) -> None:
         self.shape = tuple(shape) if isinstance(shape, (list, tuple)) else (shape,)
-        self.dtype, self.scope, self.output = DataType(str(dtype)), scope, output
+        self.dtype, self.scope, self.output = ir.DataType(str(dtype)), scope, output
 
 
 class _Scalar:
     """A name that is assigned more than once: one element of memory."""
 
-    def __init__(self, buffer: Buffer) -> None:
+    def __init__(self, buffer: ir.Buffer) -> None:
         self.buffer = buffer
 
 
@@ -139,10 +139,10 @@ class _Reader(Parser):
             n.target.id for n in ast.walk(node) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)
         )
         self.assigned = Counter(itertools.chain(stores, changed))
-        self.outputs: list[Buffer] = []
-        self.results: list[Buffer] | None = None
+        self.outputs: list[ir.Buffer] = []
+        self.results: list[ir.Buffer] | None = None
 
-    def read(self, args: Sequence[Any]) -> tuple[PrimFunc, list[Tensor]]:
+    def read(self, args: Sequence[Any]) -> tuple[ir.PrimFunc, list[Tensor]]:
         """The function for these arguments, inputs before outputs, and the tensors that are its inputs."""
         names = [a.arg for a in self.node.args.args]
         if len(names) != len(args):
@@ -169,11 +169,11 @@ class _Reader(Parser):
         if not isinstance(value, Tensor):
             return value
         inputs.append(value)
-        return stmts.arg(name, decl_buffer(value.shape, value.dtype, name))
+        return stmts.arg(name, ir.decl_buffer(value.shape, value.dtype, name))
 
     def eval(self, node: Any) -> Any:
         value = super().eval(node)
-        return BufferLoad(value.buffer, [0], None, self.span(node)) if isinstance(value, _Scalar) else value
+        return ir.BufferLoad(value.buffer, [0], None, self.span(node)) if isinstance(value, _Scalar) else value
 
     def assign(self, node: ast.Assign) -> None:
         target = node.targets[0]
@@ -185,32 +185,32 @@ class _Reader(Parser):
             self.scope.define(target.id, self.memory(target.id, value, target))
         elif self.assigned[target.id] > 1:
             self.set_scalar(target, value, node)
-        elif isinstance(value, PrimExpr) and not isinstance(value, (IntImm, Var)):
+        elif isinstance(value, ir.PrimExpr) and not isinstance(value, (ir.IntImm, ir.Var)):
             self.bind(target, value, self.name_assigned)
         else:
             self.scope.define(target.id, value)
 
-    def memory(self, name: str, memory: _Memory, node: ast.expr) -> Buffer:
+    def memory(self, name: str, memory: _Memory, node: ast.expr) -> ir.Buffer:
         """The buffer behind a name: an output, or memory that lives to the end of the body."""
         if memory.output:
-            buffer = decl_buffer(memory.shape, memory.dtype, name)
+            buffer = ir.decl_buffer(memory.shape, memory.dtype, name)
             self.outputs.append(buffer)
             return buffer
         var = self.open(stmts.allocate(memory.shape, memory.dtype, memory.scope))
         name_value(name, var)
         var.span = self.span(node)
-        return decl_buffer(memory.shape, memory.dtype, name, data=var, scope=memory.scope)
+        return ir.decl_buffer(memory.shape, memory.dtype, name, data=var, scope=memory.scope)
 
     def set_scalar(self, target: ast.Name, value: Any, node: ast.stmt) -> None:
         """`x = value` for a name that is assigned more than once."""
         known = self.scope.find(target.id)
         if not isinstance(known, _Scalar):
-            if not isinstance(value, (PrimExpr, int, float)):
+            if not isinstance(value, (ir.PrimExpr, int, float)):
                 raise self.error(node, f"`{target.id}` is assigned more than once, so its values are numbers")
-            dtype = value.dtype if isinstance(value, PrimExpr) else ops.const(value).dtype
+            dtype = value.dtype if isinstance(value, ir.PrimExpr) else ir.ops.const(value).dtype
             known = _Scalar(self.memory(target.id, _Memory((1,), dtype, "local"), target))
             self.scope.define(target.id, known)
-        self.builder.add(stmts.make_store(known.buffer, value, [ops.const(0)], None, self.builder.span))
+        self.builder.add(stmts.make_store(known.buffer, value, [ir.ops.const(0)], None, self.builder.span))
 
     def augmented(self, node: ast.AugAssign) -> None:
         """`x += value` and `A[i] += value`"""
@@ -262,7 +262,7 @@ _Reader.STATEMENTS = {
 
 
 def _constants(*bounds: Any) -> range:
-    if not all(isinstance(b, (int, IntImm)) for b in bounds):
+    if not all(isinstance(b, (int, ir.IntImm)) for b in bounds):
         raise TVMagicError("the bounds of `const_range` are constants", code="hybrid.bounds_not_constant")
     return range(*(int(b) for b in bounds))
 
@@ -282,11 +282,11 @@ _NAMES: dict[str, Any] = {
     "bind": lambda tag, extent: loops.thread_binding(extent, tag),
     "allocate": _Memory,
     "output_tensor": lambda shape, dtype="float32": _Memory(shape, dtype, output=True),
-    "max": _pairwise(ops.maximum),
-    "min": _pairwise(ops.minimum),
-    "ceil_div": ops.ceildiv,
-    **{name: getattr(ops, name) for name in _MATH},
-    **{dtype: functools.partial(ops.cast, dtype) for dtype in _DTYPES},
+    "max": _pairwise(ir.ops.maximum),
+    "min": _pairwise(ir.ops.minimum),
+    "ceil_div": ir.ops.ceildiv,
+    **{name: getattr(ir.ops, name) for name in _MATH},
+    **{dtype: functools.partial(ir.ops.cast, dtype) for dtype in _DTYPES},
 }
 
 # ---------------------------------------------------------------------------- running as Python

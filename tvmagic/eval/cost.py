@@ -12,28 +12,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.integers import evaluate
 from tvmagic.eval.tally import Tally
-from tvmagic.ir import (
-    Allocate,
-    AttrStmt,
-    BinaryOp,
-    BlockRealize,
-    BufferLoad,
-    BufferRealize,
-    BufferStore,
-    Call,
-    CmpOp,
-    DataType,
-    For,
-    ForKind,
-    LogicalOp,
-    PrimExpr,
-    PrimFunc,
-    Stmt,
-    handles,
-)
 from tvmagic.ir.query import callee, variables_in
 
 # Calls that are arithmetic, each counted as one operation of its lanes.
@@ -105,11 +87,11 @@ class ProgramCost:
     parallel: int
     allocated: int
 
-    def of_statement(self, stmt: Stmt) -> Cost:
+    def of_statement(self, stmt: ir.Stmt) -> Cost:
         """The cost of one statement over all iterations of the loops around it."""
         return self.of.get(id(stmt), Cost())
 
-    def own_of(self, stmt: Stmt) -> Cost:
+    def own_of(self, stmt: ir.Stmt) -> Cost:
         """The same without the statements in it: nothing for a loop, the value alone for a `LetStmt`."""
         return self.own.get(id(stmt), Cost())
 
@@ -122,7 +104,7 @@ def human(number: float, unit: str = "") -> str:
     return f"{number:.0f} {unit}".rstrip()
 
 
-def count(func: PrimFunc, sizes: Mapping[Any, int] | int = 256) -> ProgramCost:
+def count(func: ir.PrimFunc, sizes: Mapping[Any, int] | int = 256) -> ProgramCost:
     """Count what a function costs; symbolic sizes are as given, by variable or one number for all."""
     tally = CostTally(sizes)
     total = tally.visit(func.body)
@@ -141,7 +123,7 @@ class CostTally(Tally[Cost]):
         self.factors: dict[int, int] = {}  # how often the body of a loop runs
         self.lanes, self.parallel, self.allocated, self.depth = 1, 1, 0, 0
 
-    def number(self, node: PrimExpr) -> int:
+    def number(self, node: ir.PrimExpr) -> int:
         """A size as a number; what is not known of it counts as 1."""
         if isinstance(self.sizes, int):
             known = dict.fromkeys(variables_in(node), self.sizes)
@@ -154,7 +136,7 @@ class CostTally(Tally[Cost]):
 
     def visit(self, node: Any) -> Cost:
         cost = super().visit(node)
-        if isinstance(node, Stmt):
+        if isinstance(node, ir.Stmt):
             self.once[id(node)] = cost
         return cost
 
@@ -170,16 +152,16 @@ class CostTally(Tally[Cost]):
     def longer(self, a: Cost, b: Cost) -> Cost:
         return a if a.weight >= b.weight else b
 
-    def repeated(self, node: Stmt, inside: Cost, factor: int) -> Cost:
+    def repeated(self, node: ir.Stmt, inside: Cost, factor: int) -> Cost:
         self.factors[id(node)] = factor
         return inside.times(factor)
 
-    def iterations(self, loop: For) -> int:
+    def iterations(self, loop: ir.For) -> int:
         return self.number(loop.extent)
 
     # ------------------------------------------------------------------------ expressions
 
-    @handles(BinaryOp)
+    @ir.handles(ir.BinaryOp)
     def arithmetic(self, node: Any) -> Cost:
         self.lanes = max(self.lanes, node.dtype.lanes)
         inside = self.all_of(node.a, node.b)
@@ -187,67 +169,67 @@ class CostTally(Tally[Cost]):
             return inside + Cost(arithmetic=node.a.dtype.lanes)
         return inside + Cost(integer=node.a.dtype.lanes)
 
-    @handles(CmpOp, LogicalOp)
+    @ir.handles(ir.CmpOp, ir.LogicalOp)
     def comparison(self, node: Any) -> Cost:
         return self.all_of(node.a, node.b) + Cost(integer=node.a.dtype.lanes)
 
-    @handles(Call)
-    def call(self, node: Call) -> Cost:
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> Cost:
         inside = super().call(node)
         name = callee(node).removeprefix("tir.")
         if name in _FREE_CALLS or not node.dtype.is_float:
             return inside
         return inside + Cost(arithmetic=node.dtype.lanes * (2 if name == "fma" else 1))
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> Cost:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> Cost:
         self.lanes = max(self.lanes, node.dtype.lanes)
         return self.all_of(*node.indices) + Cost(loaded={node.buffer.scope(): node.dtype.bytes})
 
     # ------------------------------------------------------------------------ statements
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> Cost:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> Cost:
         self.lanes = max(self.lanes, node.value.dtype.lanes)
         inside = self.all_of(node.value, *node.indices)
         return inside + Cost(stored={node.buffer.scope(): node.value.dtype.bytes})
 
-    @handles(For)
-    def loop(self, node: For) -> Cost:
-        extent, is_parallel = self.iterations(node), node.kind == ForKind.PARALLEL
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> Cost:
+        extent, is_parallel = self.iterations(node), node.kind == ir.ForKind.PARALLEL
         if is_parallel and not self.depth:
             self.parallel = max(self.parallel, extent)
-        if node.kind == ForKind.VECTORIZED:
+        if node.kind == ir.ForKind.VECTORIZED:
             self.lanes = max(self.lanes, extent)
         self.depth += is_parallel
         inside = self.visit(node.body)
         self.depth -= is_parallel
         return self.repeated(node, inside, extent)
 
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> Cost:
+    @ir.handles(ir.AttrStmt)
+    def attribute(self, node: ir.AttrStmt) -> Cost:
         inside = self.visit(node.body)
         if node.attr_key in ("thread_extent", "virtual_thread"):
             return self.repeated(node, inside, self.number(node.value))
         return inside
 
-    @handles(BlockRealize)
-    def realize(self, node: BlockRealize) -> Cost:
+    @ir.handles(ir.BlockRealize)
+    def realize(self, node: ir.BlockRealize) -> Cost:
         for buffer in node.block.alloc_buffers:
             self._allocate(buffer.shape, buffer.dtype)
         return super().realize(node)
 
-    @handles(Allocate)
-    def allocate(self, node: Allocate) -> Cost:
+    @ir.handles(ir.Allocate)
+    def allocate(self, node: ir.Allocate) -> Cost:
         self._allocate(node.extents, node.dtype)
         return self.visit(node.body)
 
-    @handles(BufferRealize)
-    def realize_buffer(self, node: BufferRealize) -> Cost:
+    @ir.handles(ir.BufferRealize)
+    def realize_buffer(self, node: ir.BufferRealize) -> Cost:
         self._allocate([bound.extent for bound in node.bounds], node.buffer.dtype)
         return self.visit(node.body)
 
-    def _allocate(self, sizes: Iterable[PrimExpr], dtype: DataType) -> None:
+    def _allocate(self, sizes: Iterable[ir.PrimExpr], dtype: ir.DataType) -> None:
         self.allocated += math.prod(self.number(size) for size in sizes) * dtype.bytes
 
     def spread(self, stmt: Any, factor: int) -> None:
@@ -264,11 +246,11 @@ class CostTally(Tally[Cost]):
             self.of[id(node)], self.own[id(node)] = whole, whole.without(inside)
 
 
-def _statements_in(node: Any) -> list[Stmt]:
+def _statements_in(node: Any) -> list[ir.Stmt]:
     """The statements right inside a statement, in order."""
-    if isinstance(node, BlockRealize):
+    if isinstance(node, ir.BlockRealize):
         return [part for part in (node.block.init, node.block.body) if part is not None]
-    found: list[Stmt] = []
+    found: list[ir.Stmt] = []
     for f in node.FIELDS:
         value: Any = getattr(node, f.name)
         if f.kind.name == "STMT" and value is not None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from tvmagic import ir
 from tvmagic.eval.ops import BINARY, CALLS
-from tvmagic.ir import BinaryOp, Call, Cast, IntImm, Not, Op, PrimExpr, Select, Var
 
 # the calls in indices and conditions whose values integers alone decide
 _CALLS = frozenset(
@@ -26,23 +26,23 @@ class Unevaluated(Exception):
         self.node = node
 
 
-def evaluate(node: PrimExpr, values: Mapping[Var, Array]) -> Array:
+def evaluate(node: ir.PrimExpr, values: Mapping[ir.Var, Array]) -> Array:
     """An integer expression or a condition for whole arrays of values; `Unevaluated` if it depends on data."""
-    if isinstance(node, IntImm):
+    if isinstance(node, ir.IntImm):
         return np.int64(node.value)
-    if isinstance(node, Var):
+    if isinstance(node, ir.Var):
         if node not in values:
             raise Unevaluated(node)
         return values[node]
-    if isinstance(node, BinaryOp) and type(node) in BINARY:
+    if isinstance(node, ir.BinaryOp) and type(node) in BINARY:
         return BINARY[type(node)](evaluate(node.a, values), evaluate(node.b, values))
-    if isinstance(node, Not):
+    if isinstance(node, ir.Not):
         return np.logical_not(evaluate(node.a, values))
-    if isinstance(node, Cast) and (node.dtype.is_int or node.dtype.is_uint) and node.dtype.bits >= 32:
+    if isinstance(node, ir.Cast) and (node.dtype.is_int or node.dtype.is_uint) and node.dtype.bits >= 32:
         return evaluate(node.value, values)
-    if isinstance(node, Select):
+    if isinstance(node, ir.Select):
         return _WHERE(*(evaluate(p, values) for p in (node.condition, node.true_value, node.false_value)))
-    if isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in _CALLS:
+    if isinstance(node, ir.Call) and isinstance(node.op, ir.Op) and node.op.name in _CALLS:
         compute = _WHERE if node.op.name == "tir.if_then_else" else CALLS[node.op.name]
         return compute(*(evaluate(a, values) for a in node.args))
     raise Unevaluated(node)

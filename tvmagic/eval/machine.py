@@ -12,40 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from tvmagic import ir
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.lanes import Conflict, Context, Storage
 from tvmagic.eval.loop_unfusing import unfuse
 from tvmagic.eval.size_equations import Dimension
 from tvmagic.eval.values import TooLong, Unsupported, Values, tensor_key, whole_storage
 from tvmagic.eval.vectorizable_loops import lane_loops
-from tvmagic.ir import (
-    Allocate,
-    AllocateConst,
-    AssertStmt,
-    AttrStmt,
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferRealize,
-    BufferStore,
-    Call,
-    DeclBuffer,
-    Evaluate,
-    For,
-    IfThenElse,
-    IterVar,
-    LetStmt,
-    Prefetch,
-    PrimExpr,
-    PrimFunc,
-    ProducerRealize,
-    ProducerStore,
-    SeqStmt,
-    Stmt,
-    Var,
-    While,
-    handles,
-)
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.ir.query import launches_thread
 
@@ -53,7 +26,7 @@ Array = Any
 _MOST_LANES = 1 << 20
 
 
-def run_function(func: PrimFunc, arrays: Sequence[np.ndarray], seconds: float | None = None) -> None:
+def run_function(func: ir.PrimFunc, arrays: Sequence[np.ndarray], seconds: float | None = None) -> None:
     """Run a function on arrays (inputs and outputs, contiguous), which it changes in place.
 
     Raises
@@ -73,12 +46,12 @@ def run_function(func: PrimFunc, arrays: Sequence[np.ndarray], seconds: float | 
         machine.visit(unfuse(func.body))
 
 
-def run_statement(stmt: Stmt, tensors: Mapping[Any, np.ndarray], seconds: float | None = None) -> None:
+def run_statement(stmt: ir.Stmt, tensors: Mapping[Any, np.ndarray], seconds: float | None = None) -> None:
     """Run a statement on the arrays of its tensors, which it changes in place; errors as `run_function`."""
     machine = Machine(seconds)
     for tensor, array in tensors.items():
         for size, extent in zip(tensor.shape, array.shape):
-            if isinstance(size, Var):
+            if isinstance(size, ir.Var):
                 machine.values.setdefault(size, np.asarray(extent, numpy_dtype(size.dtype)))
         machine.bind_sizes([Dimension(*pair) for pair in zip(tensor.shape, array.shape)])
         machine.tensors[tensor_key(tensor)] = whole_storage(tensor.name, array)
@@ -91,27 +64,27 @@ class Machine(Values):
 
     # ------------------------------------------------------------------------ statements
 
-    @handles(SeqStmt)
-    def _seq(self, node: SeqStmt) -> None:
+    @ir.handles(ir.SeqStmt)
+    def _seq(self, node: ir.SeqStmt) -> None:
         for part in node.seq:
             self.visit(part)
 
-    @handles(Evaluate)
-    def _evaluate(self, node: Evaluate) -> None:
-        if isinstance(node.value, Call):
+    @ir.handles(ir.Evaluate)
+    def _evaluate(self, node: ir.Evaluate) -> None:
+        if isinstance(node.value, ir.Call):
             self.visit(node.value)
 
-    @handles(Prefetch)
-    def _prefetch(self, node: Prefetch) -> None:
+    @ir.handles(ir.Prefetch)
+    def _prefetch(self, node: ir.Prefetch) -> None:
         return None
 
-    @handles(LetStmt)
-    def _let_stmt(self, node: LetStmt) -> None:
+    @ir.handles(ir.LetStmt)
+    def _let_stmt(self, node: ir.LetStmt) -> None:
         self.values[node.var] = self.kept(node.var, self.visit(node.value))
         self.visit(node.body)
 
-    @handles(AttrStmt)
-    def _attr(self, node: AttrStmt) -> None:
+    @ir.handles(ir.AttrStmt)
+    def _attr(self, node: ir.AttrStmt) -> None:
         if launches_thread(node):
             if node.node.var not in self.values:
                 self._iterations(node.node.var, 0, self._uniform(node.value), node.body)
@@ -119,12 +92,12 @@ class Machine(Values):
                 return
         self.visit(node.body)
 
-    def deciding(self, node: PrimExpr) -> Array:
+    def deciding(self, node: ir.PrimExpr) -> Array:
         """A value that decides which statements run, or how often."""
         return self.visit(node)
 
-    @handles(AssertStmt)
-    def _assert(self, node: AssertStmt) -> None:
+    @ir.handles(ir.AssertStmt)
+    def _assert(self, node: ir.AssertStmt) -> None:
         holds = self.deciding(node.condition)
         if self.mask is not None:  # only the lanes that are here must hold it
             holds = np.logical_or(holds[..., None] if np.ndim(self.mask) > np.ndim(holds) > 0 else holds, ~self.mask)
@@ -134,8 +107,8 @@ class Machine(Values):
             )
         self.visit(node.body)
 
-    @handles(IfThenElse)
-    def _if(self, node: IfThenElse) -> None:
+    @ir.handles(ir.IfThenElse)
+    def _if(self, node: ir.IfThenElse) -> None:
         taken = self.deciding(node.condition)
         if np.ndim(taken) == 0:
             branch = node.then_case if taken else node.else_case
@@ -148,8 +121,8 @@ class Machine(Values):
             with self.where(~taken):
                 self.visit(node.else_case)
 
-    @handles(While)
-    def _while(self, node: While) -> None:
+    @ir.handles(ir.While)
+    def _while(self, node: ir.While) -> None:
         while True:
             going = self.deciding(node.condition)
             if np.ndim(going):
@@ -159,24 +132,24 @@ class Machine(Values):
             self.visit(node.body)
             self._watch_clock()
 
-    @handles(BufferStore)
-    def _store(self, node: BufferStore) -> None:
+    @ir.handles(ir.BufferStore)
+    def _store(self, node: ir.BufferStore) -> None:
         self.store_value(node, self.visit(node.value))
 
-    def store_value(self, node: BufferStore, value: Array) -> None:
+    def store_value(self, node: ir.BufferStore, value: Array) -> None:
         """Do the store `node` with a value that was computed."""
         storage, indices = self._address(node.buffer, node.indices)
         with self.where(self.visit(node.predicate) if node.predicate is not None else None):
             self._write(storage, indices, value, node.value.dtype.lanes)
 
-    @handles(ProducerStore)
-    def _producer_store(self, node: ProducerStore) -> None:
+    @ir.handles(ir.ProducerStore)
+    def _producer_store(self, node: ir.ProducerStore) -> None:
         value = self.visit(node.value)
         indices = [self.visit(i) for i in node.indices]
         self._write(self._tensor(node.producer), indices, value, node.value.dtype.lanes)
 
-    @handles(ProducerRealize)
-    def _producer_realize(self, node: ProducerRealize) -> None:
+    @ir.handles(ir.ProducerRealize)
+    def _producer_realize(self, node: ir.ProducerRealize) -> None:
         key = tensor_key(node.producer)
         if key not in self.tensors or self.tensors[key].level or self.contexts:
             outer = self.tensors.get(key)
@@ -190,8 +163,8 @@ class Machine(Values):
             return
         self.visit(node.body)
 
-    @handles(BufferRealize)
-    def _buffer_realize(self, node: BufferRealize) -> None:
+    @ir.handles(ir.BufferRealize)
+    def _buffer_realize(self, node: ir.BufferRealize) -> None:
         if node.buffer.data not in self.memory:
             mins, extents = self._region(node.bounds)
             self.memory[node.buffer.data] = self._new_storage(node.buffer.name, node.buffer.dtype, mins, extents)
@@ -203,17 +176,17 @@ class Machine(Values):
     def _region(self, bounds: Any) -> tuple[list[Array], list[int]]:
         return [self.visit(r.min) for r in bounds], [self._uniform(r.extent) for r in bounds]
 
-    def _uniform(self, node: PrimExpr) -> int:
+    def _uniform(self, node: ir.PrimExpr) -> int:
         """A size that all lanes agree on; the largest if they do not."""
         value = np.asarray(self.deciding(node))
         return int(value.max()) if value.ndim else int(value)
 
-    @handles(Allocate)
-    def _allocate(self, node: Allocate) -> None:
+    @ir.handles(ir.Allocate)
+    def _allocate(self, node: ir.Allocate) -> None:
         size = int(np.prod([self._uniform(e) for e in node.extents], dtype=np.int64)) * node.dtype.lanes
         self._with_memory(node.buffer_var, node.buffer_var.name, node.dtype.element_of, size, node.body)
 
-    def _with_memory(self, var: Var, name: str, dtype: Any, size: int, body: Stmt) -> None:
+    def _with_memory(self, var: ir.Var, name: str, dtype: Any, size: int, body: ir.Stmt) -> None:
         outer = self.memory.get(var)
         self.memory[var] = self._new_storage(name, dtype, [0], [size])
         self.visit(body)
@@ -222,22 +195,22 @@ class Machine(Values):
         else:
             del self.memory[var]
 
-    @handles(AllocateConst)
-    def _allocate_const(self, node: AllocateConst) -> None:
+    @ir.handles(ir.AllocateConst)
+    def _allocate_const(self, node: ir.AllocateConst) -> None:
         data = self.constant_memory(node)
         self.memory[node.buffer_var] = Storage(node.buffer_var.name, data, 0, [0], [data.size])
         self.visit(node.body)
 
-    def constant_memory(self, node: AllocateConst) -> Array:
+    def constant_memory(self, node: ir.AllocateConst) -> Array:
         """The memory of a constant array, as one row."""
         return np.ascontiguousarray(node.data).reshape(1, -1)
 
-    @handles(DeclBuffer)
-    def _decl_buffer(self, node: DeclBuffer) -> None:
+    @ir.handles(ir.DeclBuffer)
+    def _decl_buffer(self, node: ir.DeclBuffer) -> None:
         self.visit(node.body)
 
-    @handles(BlockRealize)
-    def _block_realize(self, node: BlockRealize) -> None:
+    @ir.handles(ir.BlockRealize)
+    def _block_realize(self, node: ir.BlockRealize) -> None:
         holds = self.deciding(node.predicate)
         if np.ndim(holds) == 0 and not holds:
             return
@@ -246,7 +219,7 @@ class Machine(Values):
                 self.values[iv.var] = self.visit(value)
             self._block(node.block)
 
-    def _span(self, buffer: Buffer) -> int:
+    def _span(self, buffer: ir.Buffer) -> int:
         """How many elements a buffer of its own takes, up to its last one."""
         extents = [self._uniform(s) for s in buffer.shape]
         size = int(np.prod(extents, dtype=np.int64))
@@ -254,7 +227,7 @@ class Machine(Values):
             size = 1 + sum((extent - 1) * self._uniform(step) for extent, step in zip(extents, buffer.strides))
         return self._uniform(buffer.elem_offset) + size
 
-    def _block(self, block: Block) -> None:
+    def _block(self, block: ir.Block) -> None:
         for buffer in block.alloc_buffers:
             self.memory[buffer.data] = self._new_storage(buffer.name, buffer.dtype, [0], [self._span(buffer)])
         for match in block.match_buffers:
@@ -269,7 +242,7 @@ class Machine(Values):
         if block.init is not None:
             first: Array = np.asarray(True)
             for iv in block.iter_vars:
-                if iv.iter_type == IterVar.CommReduce:
+                if iv.iter_type == ir.IterVar.CommReduce:
                     assert iv.dom is not None
                     first = first & (self.values[iv.var] == self.visit(iv.dom.min))
             if np.ndim(first) or first:
@@ -279,14 +252,14 @@ class Machine(Values):
 
     # ------------------------------------------------------------------------ loops
 
-    @handles(For)
-    def _for(self, node: For) -> None:
+    @ir.handles(ir.For)
+    def _for(self, node: ir.For) -> None:
         if id(node) not in self.serial and self._as_lanes(node):
             return
         begin, extent = self.deciding(node.min), self.deciding(node.extent)
         self._iterations(node.loop_var, begin, extent, node.body)
 
-    def _iterations(self, var: Var, begin: Array, extent: Array, body: Stmt) -> None:
+    def _iterations(self, var: ir.Var, begin: Array, extent: Array, body: ir.Stmt) -> None:
         """Run a loop one iteration after the other; lanes that end sooner are masked."""
         kind = numpy_dtype(var.dtype)
         last = int(np.max(extent)) if np.size(extent) else 0
@@ -303,7 +276,7 @@ class Machine(Values):
         if self.end is not None and time.monotonic() > self.end:
             raise TooLong("the program takes too long to be interpreted", code="interpreter.too_slow")
 
-    def _as_lanes(self, node: For) -> bool:
+    def _as_lanes(self, node: ir.For) -> bool:
         """Run a nest of loops as lanes; False if it has to run one iteration after the other."""
         nest, chosen, body = lane_loops(node, self.serial)
         ranges = [(loop, self.deciding(loop.min), self.deciding(loop.extent)) for loop in nest if loop in chosen]
@@ -347,10 +320,10 @@ class Machine(Values):
         return context
 
     @staticmethod
-    def _has_lanes(var: Var, value: Array, outer: int) -> bool:
+    def _has_lanes(var: ir.Var, value: Array, outer: int) -> bool:
         return np.ndim(value) >= 1 and (var.dtype.lanes == 1 or np.ndim(value) == 2) and np.shape(value)[0] == outer
 
-    def _run_rest(self, loops: list[For], body: Stmt) -> None:
+    def _run_rest(self, loops: list[ir.For], body: ir.Stmt) -> None:
         """Run the loops of a nest that are not lanes, then its body."""
         if not loops:
             self.visit(body)
@@ -366,12 +339,12 @@ class Machine(Values):
         return super().visit(node)
 
 
-class _Rest(Stmt):
+class _Rest(ir.Stmt):
     """What is left of a nest whose outer loops run already."""
 
     __slots__ = ("loops", "stmt")
 
-    def __init__(self, loops: list[For], stmt: Stmt) -> None:
+    def __init__(self, loops: list[ir.For], stmt: ir.Stmt) -> None:
         self.loops, self.stmt, self.span = loops, stmt, None
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmagic.ir import EQ, GE, GT, LE, LT, NE, Add, And, DataType, Div, FloorDiv, FloorMod, Max, Min, Mod, Mul, Or, Sub
+from tvmagic import ir
 from tvmagic.ir.numpy_types import numpy_dtype
 
 Array = Any
@@ -49,32 +49,32 @@ def _truncating_divide(a: Array, b: Array) -> Array:
 
 
 BINARY: dict[type, Callable[[Array, Array], Array]] = {
-    Add: np.add,
-    Sub: _subtract,
-    Mul: np.multiply,
-    Div: _of_integers(np.divide, _truncating_divide),
-    Mod: _of_integers(np.fmod, np.fmod),
-    FloorDiv: _of_integers(np.floor_divide, np.floor_divide),
-    FloorMod: _of_integers(np.remainder, np.remainder),
-    Min: np.minimum,
-    Max: np.maximum,
-    EQ: np.equal,
-    NE: np.not_equal,
-    LT: np.less,
-    LE: np.less_equal,
-    GT: np.greater,
-    GE: np.greater_equal,
-    And: np.logical_and,
-    Or: np.logical_or,
+    ir.Add: np.add,
+    ir.Sub: _subtract,
+    ir.Mul: np.multiply,
+    ir.Div: _of_integers(np.divide, _truncating_divide),
+    ir.Mod: _of_integers(np.fmod, np.fmod),
+    ir.FloorDiv: _of_integers(np.floor_divide, np.floor_divide),
+    ir.FloorMod: _of_integers(np.remainder, np.remainder),
+    ir.Min: np.minimum,
+    ir.Max: np.maximum,
+    ir.EQ: np.equal,
+    ir.NE: np.not_equal,
+    ir.LT: np.less,
+    ir.LE: np.less_equal,
+    ir.GT: np.greater,
+    ir.GE: np.greater_equal,
+    ir.And: np.logical_and,
+    ir.Or: np.logical_or,
 }
 # the operators whose reduction along an axis is a method of the function
-REDUCTIONS: dict[type, np.ufunc] = {Add: np.add, Mul: np.multiply, Min: np.minimum, Max: np.maximum}
+REDUCTIONS: dict[type, np.ufunc] = {ir.Add: np.add, ir.Mul: np.multiply, ir.Min: np.minimum, ir.Max: np.maximum}
 
 
 # ---------------------------------------------------------------------------- conversions
 
 
-def convert(value: Array, dtype: DataType) -> Array:
+def convert(value: Array, dtype: ir.DataType) -> Array:
     """`value` converted to (the scalar type of) `dtype`."""
     value = np.asarray(value)
     if dtype.is_bool:

@@ -4,53 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Generic, TypeVar
 
+from tvmagic import ir
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    Allocate,
-    AllocateConst,
-    AssertStmt,
-    AttrStmt,
-    BinaryOp,
-    Block,
-    BlockRealize,
-    Broadcast,
-    BufferLoad,
-    BufferRealize,
-    BufferStore,
-    Call,
-    Cast,
-    CmpOp,
-    ConstExpr,
-    DeclBuffer,
-    Evaluate,
-    For,
-    IfThenElse,
-    Let,
-    LetStmt,
-    LogicalOp,
-    Node,
-    Not,
-    Prefetch,
-    PrimExpr,
-    ProducerLoad,
-    ProducerRealize,
-    ProducerStore,
-    Ramp,
-    Reduce,
-    Select,
-    SeqStmt,
-    Shuffle,
-    Stmt,
-    Var,
-    Visitor,
-    While,
-    handles,
-)
 
 T = TypeVar("T")
 
 
-class Tally(Visitor, Generic[T]):
+class Tally(ir.Visitor, Generic[T]):
     """Counts a program: `visit(node)` gives the count of one run of `node` with all the loops inside.
 
     A subclass says what the values are (`zero`, `add`, `times`, `longer`), how often a loop runs, and what it counts
@@ -74,7 +34,7 @@ class Tally(Visitor, Generic[T]):
         """The count of a branch of which either side may run: that of the longer one."""
         raise NotImplementedError
 
-    def iterations(self, loop: For) -> int:
+    def iterations(self, loop: ir.For) -> int:
         """How often the body of a loop runs."""
         raise NotImplementedError
 
@@ -86,113 +46,113 @@ class Tally(Visitor, Generic[T]):
                 total = self.add(total, self.visit(node))
         return total
 
-    def repeated(self, node: Stmt, inside: T, factor: int) -> T:
+    def repeated(self, node: ir.Stmt, inside: T, factor: int) -> T:
         """The count of a statement whose body, of the count `inside`, runs `factor` times."""
         return self.times(inside, factor)
 
     # ------------------------------------------------------------------------ expressions
 
-    @handles(Node)
-    def unknown(self, node: Node) -> T:
+    @ir.handles(ir.Node)
+    def unknown(self, node: ir.Node) -> T:
         raise TVMagicError(
             f"what a node `{type(node).__name__}` counts is not known", node=node, code="interpreter.unknown_count"
         )
 
-    @handles(ConstExpr, Var)
-    def leaf(self, node: PrimExpr) -> T:
+    @ir.handles(ir.ConstExpr, ir.Var)
+    def leaf(self, node: ir.PrimExpr) -> T:
         return self.zero()
 
-    @handles(BinaryOp, CmpOp, LogicalOp)
+    @ir.handles(ir.BinaryOp, ir.CmpOp, ir.LogicalOp)
     def binary(self, node: Any) -> T:
         return self.all_of(node.a, node.b)
 
-    @handles(Not)
-    def negation(self, node: Not) -> T:
+    @ir.handles(ir.Not)
+    def negation(self, node: ir.Not) -> T:
         return self.visit(node.a)
 
-    @handles(Cast, Broadcast)
+    @ir.handles(ir.Cast, ir.Broadcast)
     def of_value(self, node: Any) -> T:
         return self.visit(node.value)
 
-    @handles(Select)
-    def select(self, node: Select) -> T:
+    @ir.handles(ir.Select)
+    def select(self, node: ir.Select) -> T:
         return self.all_of(node.condition, node.true_value, node.false_value)
 
-    @handles(Let)
-    def let(self, node: Let) -> T:
+    @ir.handles(ir.Let)
+    def let(self, node: ir.Let) -> T:
         return self.all_of(node.value, node.body)
 
-    @handles(Ramp)
-    def ramp(self, node: Ramp) -> T:
+    @ir.handles(ir.Ramp)
+    def ramp(self, node: ir.Ramp) -> T:
         return self.all_of(node.base, node.stride)
 
-    @handles(Shuffle)
-    def shuffle(self, node: Shuffle) -> T:
+    @ir.handles(ir.Shuffle)
+    def shuffle(self, node: ir.Shuffle) -> T:
         return self.all_of(*node.vectors, *node.indices)
 
-    @handles(Call)
-    def call(self, node: Call) -> T:
-        return self.all_of(*(a for a in node.args if isinstance(a, PrimExpr)))
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> T:
+        return self.all_of(*(a for a in node.args if isinstance(a, ir.PrimExpr)))
 
-    @handles(BufferLoad, ProducerLoad)
+    @ir.handles(ir.BufferLoad, ir.ProducerLoad)
     def load(self, node: Any) -> T:
         return self.all_of(*node.indices)
 
-    @handles(Reduce)
-    def reduce(self, node: Reduce) -> T:
+    @ir.handles(ir.Reduce)
+    def reduce(self, node: ir.Reduce) -> T:
         return self.all_of(*node.source)
 
     # ------------------------------------------------------------------------ statements
 
-    @handles(Evaluate)
-    def evaluate(self, node: Evaluate) -> T:
+    @ir.handles(ir.Evaluate)
+    def evaluate(self, node: ir.Evaluate) -> T:
         return self.visit(node.value)
 
-    @handles(BufferStore, ProducerStore)
+    @ir.handles(ir.BufferStore, ir.ProducerStore)
     def store(self, node: Any) -> T:
         return self.all_of(node.value, *node.indices)
 
-    @handles(LetStmt)
-    def let_stmt(self, node: LetStmt) -> T:
+    @ir.handles(ir.LetStmt)
+    def let_stmt(self, node: ir.LetStmt) -> T:
         return self.all_of(node.value, node.body)
 
-    @handles(AssertStmt)
-    def assertion(self, node: AssertStmt) -> T:
+    @ir.handles(ir.AssertStmt)
+    def assertion(self, node: ir.AssertStmt) -> T:
         return self.all_of(node.condition, node.body)
 
-    @handles(Allocate, AllocateConst, DeclBuffer, BufferRealize, ProducerRealize)
+    @ir.handles(ir.Allocate, ir.AllocateConst, ir.DeclBuffer, ir.BufferRealize, ir.ProducerRealize)
     def allocation(self, node: Any) -> T:
         return self.visit(node.body)
 
-    @handles(Prefetch)
-    def prefetch(self, node: Prefetch) -> T:
+    @ir.handles(ir.Prefetch)
+    def prefetch(self, node: ir.Prefetch) -> T:
         return self.zero()
 
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> T:
+    @ir.handles(ir.AttrStmt)
+    def attribute(self, node: ir.AttrStmt) -> T:
         return self.visit(node.body)
 
-    @handles(SeqStmt)
-    def sequence(self, node: SeqStmt) -> T:
+    @ir.handles(ir.SeqStmt)
+    def sequence(self, node: ir.SeqStmt) -> T:
         return self.all_of(*node.seq)
 
-    @handles(IfThenElse)
-    def branch(self, node: IfThenElse) -> T:
+    @ir.handles(ir.IfThenElse)
+    def branch(self, node: ir.IfThenElse) -> T:
         then, other = self.visit(node.then_case), self.all_of(node.else_case)
         return self.add(self.visit(node.condition), self.longer(then, other))
 
-    @handles(For)
-    def loop(self, node: For) -> T:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> T:
         return self.repeated(node, self.visit(node.body), self.iterations(node))
 
-    @handles(While)
-    def endless(self, node: While) -> T:
+    @ir.handles(ir.While)
+    def endless(self, node: ir.While) -> T:
         return self.all_of(node.condition, node.body)
 
-    @handles(BlockRealize)
-    def realize(self, node: BlockRealize) -> T:
+    @ir.handles(ir.BlockRealize)
+    def realize(self, node: ir.BlockRealize) -> T:
         return self.visit(node.block)
 
-    @handles(Block)
-    def block(self, node: Block) -> T:
+    @ir.handles(ir.Block)
+    def block(self, node: ir.Block) -> T:
         return self.all_of(node.init, node.body)

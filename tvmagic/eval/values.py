@@ -9,32 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from tvmagic import ir
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.lanes import Context, OutOfRange, Storage
 from tvmagic.eval.ops import BINARY, CALLS, convert
 from tvmagic.eval.size_equations import Dimension, solve_sizes
-from tvmagic.ir import (
-    BinaryOp,
-    Broadcast,
-    Buffer,
-    BufferLoad,
-    Call,
-    Cast,
-    ConstExpr,
-    IntImm,
-    IterVar,
-    Let,
-    Node,
-    Not,
-    PrimExpr,
-    ProducerLoad,
-    Ramp,
-    Select,
-    Shuffle,
-    Var,
-    Visitor,
-    handles,
-)
 from tvmagic.ir.memory_scope import MemoryScope
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.ir.semantics import plain
@@ -51,7 +30,7 @@ class TooLong(TVMagicError):
 
 
 @contextmanager
-def _placed_at(node: Node) -> Iterator[None]:
+def _placed_at(node: ir.Node) -> Iterator[None]:
     """Give an access outside memory its place."""
     try:
         yield
@@ -71,33 +50,33 @@ def whole_storage(name: str, array: np.ndarray) -> Storage:
     return Storage(name, array.reshape(1, -1), 0, [0] * array.ndim, list(array.shape))
 
 
-class Values(Visitor):
+class Values(ir.Visitor):
     """The state of a run: values of variables, memory, and the lanes that are active.
 
     A value has the shape (), (lanes,), (vector,) or (lanes, vector); which follows from its dtype.
     """
 
     def __init__(self, seconds: float | None) -> None:
-        self.values: dict[Var, Array] = {}
-        self.memory: dict[Var, Storage] = {}
+        self.values: dict[ir.Var, Array] = {}
+        self.memory: dict[ir.Var, Storage] = {}
         self.tensors: dict[tuple[int, int], Storage] = {}
-        self.views: dict[Buffer, tuple[Buffer, list[Array]]] = {}
+        self.views: dict[ir.Buffer, tuple[ir.Buffer, list[Array]]] = {}
         # arguments with strides: indices of their flattened groups of axes are multiplied by them already
-        self.strided: set[Var] = set()
+        self.strided: set[ir.Var] = set()
         self.dimensions: list[Dimension] = []  # of arguments, whose sizes are expressions of symbols
         self.contexts: list[Context] = []
         self.mask: Array = None
         self.serial: set[int] = set()
         self.end = None if seconds is None else time.monotonic() + seconds
 
-    def bind_buffer(self, buffer: Buffer, array: np.ndarray) -> None:
+    def bind_buffer(self, buffer: ir.Buffer, array: np.ndarray) -> None:
         """Let an argument's array be the memory of its buffer, and its shape the values of its sizes."""
         strides = [step // array.itemsize for step in array.strides]
         if array.flags.c_contiguous:  # what NumPy says of an axis of one element says nothing
             strides = list(np.cumprod([1, *array.shape[:0:-1]])[::-1]) if array.ndim else []
         pairs = [*zip(buffer.shape, array.shape), *zip(buffer.strides, strides), (buffer.elem_offset, 0)]
         for size, extent in pairs:
-            if isinstance(size, Var):
+            if isinstance(size, ir.Var):
                 self.values.setdefault(size, np.asarray(extent, numpy_dtype(size.dtype)))
         self.bind_sizes([Dimension(*pair) for pair in zip(buffer.shape, array.shape)])
         if buffer.strides and not array.flags.c_contiguous and min(strides) >= 0:
@@ -110,7 +89,7 @@ class Values(Visitor):
 
     def bind_sizes(self, dimensions: list[Dimension]) -> None:
         """Give values to the symbols of sizes such as `m + 1`, as soon as dimensions determine them."""
-        self.dimensions += [d for d in dimensions if not isinstance(d.size, (Var, IntImm))]
+        self.dimensions += [d for d in dimensions if not isinstance(d.size, (ir.Var, ir.IntImm))]
         if self.dimensions:
             known = {
                 var: int(value) for var, value in self.values.items() if value.ndim == 0 and value.dtype.kind in "iu"
@@ -121,34 +100,34 @@ class Values(Visitor):
 
     # ------------------------------------------------------------------------ expressions
 
-    def value(self, node: PrimExpr) -> Array:
+    def value(self, node: ir.PrimExpr) -> Array:
         """The value of an expression."""
         return self.visit(node)
 
-    @handles(Node)
-    def _unknown(self, node: Node) -> Array:
+    @ir.handles(ir.Node)
+    def _unknown(self, node: ir.Node) -> Array:
         raise Unsupported(
             f"the interpreter does not know nodes of the kind `{type(node).__name__}`",
             code="interpreter.unsupported_node",
         )
 
-    @handles(ConstExpr)
+    @ir.handles(ir.ConstExpr)
     def _constant(self, node: Any) -> Array:
         if node.dtype.is_handle:
             return node.value
         return np.asarray(plain(node.value), numpy_dtype(node.dtype))
 
-    @handles(Var)
-    def _var(self, node: Var) -> Array:
+    @ir.handles(ir.Var)
+    def _var(self, node: ir.Var) -> Array:
         if node not in self.values:
             raise Unsupported(f"the variable `{node.name}` has no value", code="interpreter.variable_without_value")
         return self.values[node]
 
-    @handles(IterVar)
-    def _iter_var(self, node: IterVar) -> Array:
+    @ir.handles(ir.IterVar)
+    def _iter_var(self, node: ir.IterVar) -> Array:
         return self._var(node.var)
 
-    @handles(BinaryOp)
+    @ir.handles(ir.BinaryOp)
     def _binary(self, node: Any) -> Array:
         a = self.visit(node.a)
         with self.where(a if type(node).__name__ == "And" else ~a if type(node).__name__ == "Or" else None):
@@ -156,16 +135,16 @@ class Values(Visitor):
         compute = BINARY[type(node)]
         return np.asarray(compute(a, b)).astype(numpy_dtype(node.dtype.element_of), copy=False)
 
-    @handles(Not)
-    def _not(self, node: Not) -> Array:
+    @ir.handles(ir.Not)
+    def _not(self, node: ir.Not) -> Array:
         return ~self.visit(node.a)
 
-    @handles(Cast)
-    def _cast(self, node: Cast) -> Array:
+    @ir.handles(ir.Cast)
+    def _cast(self, node: ir.Cast) -> Array:
         return convert(self.visit(node.value), node.dtype)
 
-    @handles(Select)
-    def _select(self, node: Select) -> Array:
+    @ir.handles(ir.Select)
+    def _select(self, node: ir.Select) -> Array:
         return self._choose(node.condition, node.true_value, node.false_value)
 
     def _choose(self, condition: Any, yes: Any, no: Any) -> Array:
@@ -181,18 +160,18 @@ class Values(Visitor):
             taken = taken[..., None]
         return np.where(taken, first, second)
 
-    @handles(Ramp)
-    def _ramp(self, node: Ramp) -> Array:
+    @ir.handles(ir.Ramp)
+    def _ramp(self, node: ir.Ramp) -> Array:
         base, stride = np.asarray(self.visit(node.base)), np.asarray(self.visit(node.stride))
         return base[..., None] + stride[..., None] * np.arange(node.dtype.lanes, dtype=base.dtype)
 
-    @handles(Broadcast)
-    def _broadcast(self, node: Broadcast) -> Array:
+    @ir.handles(ir.Broadcast)
+    def _broadcast(self, node: ir.Broadcast) -> Array:
         value = np.asarray(self.visit(node.value))
         return np.repeat(value[..., None], node.dtype.lanes, axis=-1)
 
-    @handles(Shuffle)
-    def _shuffle(self, node: Shuffle) -> Array:
+    @ir.handles(ir.Shuffle)
+    def _shuffle(self, node: ir.Shuffle) -> Array:
         parts = [np.asarray(self.visit(v)) for v in node.vectors]
         parts = [p if v.dtype.lanes > 1 else p[..., None] for p, v in zip(parts, node.vectors)]
         wide = max(p.ndim for p in parts)
@@ -200,17 +179,17 @@ class Values(Visitor):
         picked = np.concatenate(parts, axis=-1)[..., [int(i.value) for i in node.indices]]  # type: ignore[attr-defined]
         return picked if len(node.indices) > 1 else picked[..., 0]
 
-    @handles(Let)
-    def _let(self, node: Let) -> Array:
+    @ir.handles(ir.Let)
+    def _let(self, node: ir.Let) -> Array:
         self.values[node.var] = self.kept(node.var, self.visit(node.value))
         return self.visit(node.body)
 
-    def kept(self, var: Var, value: Array) -> Array:
+    def kept(self, var: ir.Var, value: Array) -> Array:
         """What is kept as the value of a variable."""
         return value
 
-    @handles(Call)
-    def _call(self, node: Call) -> Array:
+    @ir.handles(ir.Call)
+    def _call(self, node: ir.Call) -> Array:
         name = getattr(node.op, "name", str(node.op)).removeprefix("tir.")
         if name == "if_then_else":
             return self._choose(*node.args)
@@ -220,7 +199,7 @@ class Values(Visitor):
             return np.asarray(0)
         return self.called(name, node, [self.visit(a) for a in node.args])
 
-    def called(self, name: str, node: Call, args: list[Array]) -> Array:
+    def called(self, name: str, node: ir.Call, args: list[Array]) -> Array:
         """The value of a call that computes all its arguments."""
         if name == "reinterpret":
             return np.asarray(args[0]).view(numpy_dtype(node.dtype.element_of))
@@ -229,8 +208,8 @@ class Values(Visitor):
             raise Unsupported(f"the interpreter does not know the call `{name}`", code="interpreter.unsupported_call")
         return np.asarray(compute(*args)).astype(numpy_dtype(node.dtype.element_of), copy=False)
 
-    @handles(BufferLoad)
-    def _load(self, node: BufferLoad) -> Array:
+    @ir.handles(ir.BufferLoad)
+    def _load(self, node: ir.BufferLoad) -> Array:
         storage, indices = self._address(node.buffer, node.indices)
         if node.predicate is None:
             with _placed_at(node):
@@ -242,8 +221,8 @@ class Values(Visitor):
             holds = holds[:, None]
         return np.where(holds, value, np.zeros((), value.dtype))  # lanes that are off load 0
 
-    @handles(ProducerLoad)
-    def _producer_load(self, node: ProducerLoad) -> Array:
+    @ir.handles(ir.ProducerLoad)
+    def _producer_load(self, node: ir.ProducerLoad) -> Array:
         return self._read(self._tensor(node.producer), [self.visit(i) for i in node.indices], node.dtype)
 
     # ------------------------------------------------------------------------ memory
@@ -260,7 +239,7 @@ class Values(Visitor):
             )
         return found
 
-    def _address(self, buffer: Buffer, indices: Sequence[PrimExpr]) -> tuple[Storage, list[Array]]:
+    def _address(self, buffer: ir.Buffer, indices: Sequence[ir.PrimExpr]) -> tuple[Storage, list[Array]]:
         """The memory of a buffer, and the indices into it."""
         places = [self.visit(i) for i in indices]
         if self.contexts and any(i.dtype.lanes > 1 for i in indices):  # the lanes of loops before those of a vector
@@ -291,7 +270,7 @@ class Values(Visitor):
             place = elements.reshape((*vectors.shape[:-1], -1))
         return storage, [place]
 
-    def _flat(self, buffer: Buffer, places: list[Array]) -> Array:
+    def _flat(self, buffer: ir.Buffer, places: list[Array]) -> Array:
         total: Array = np.asarray(self.visit(buffer.elem_offset))
         if buffer.strides:
             sizes = [self.visit(s) for s in buffer.strides]

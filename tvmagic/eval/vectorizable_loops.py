@@ -5,26 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvmagic.ir import (
-    Allocate,
-    Block,
-    BlockRealize,
-    BufferRealize,
-    BufferStore,
-    For,
-    Let,
-    LetStmt,
-    PrimExpr,
-    ProducerRealize,
-    ProducerStore,
-    Stmt,
-    Var,
-    Visitor,
-    handles,
-)
+from tvmagic import ir
 
 
-def lane_loops(node: For, serial: set[int]) -> tuple[list[For], list[For], Stmt]:
+def lane_loops(node: ir.For, serial: set[int]) -> tuple[list[ir.For], list[ir.For], ir.Stmt]:
     """The nest of loops that begins at `node`, those of it to run as lanes, and its body.
 
     A loop is chosen where every store to memory that lives longer than the nest has an index that
@@ -32,7 +16,7 @@ def lane_loops(node: For, serial: set[int]) -> tuple[list[For], list[For], Stmt]
     one-to-one (which the run checks).
     """
     nest = [node]
-    while isinstance(nest[-1].body, For) and id(nest[-1].body) not in serial:
+    while isinstance(nest[-1].body, ir.For) and id(nest[-1].body) not in serial:
         inner = nest[-1].body
         if any(_depends(bound, loop.loop_var) for bound in (inner.min, inner.extent) for loop in nest):
             break
@@ -45,37 +29,37 @@ def lane_loops(node: For, serial: set[int]) -> tuple[list[For], list[For], Stmt]
     return nest, chosen, body
 
 
-def _depends(node: PrimExpr, var: Var) -> bool:
+def _depends(node: ir.PrimExpr, var: ir.Var) -> bool:
     return var in _variables([node])
 
 
-class _Variables(Visitor):
+class _Variables(ir.Visitor):
     def __init__(self) -> None:
-        self.found: set[Var] = set()
+        self.found: set[ir.Var] = set()
 
-    @handles(Var)
-    def var(self, node: Var) -> None:
+    @ir.handles(ir.Var)
+    def var(self, node: ir.Var) -> None:
         self.found.add(node)
 
 
-def _variables(nodes: Sequence[Any]) -> set[Var]:
+def _variables(nodes: Sequence[Any]) -> set[ir.Var]:
     visitor = _Variables()
     for node in nodes:
         visitor.visit(node)
     return visitor.found
 
 
-class _Stores(Visitor):
+class _Stores(ir.Visitor):
     """The stores of a body with the variables in their indices, and how bound variables follow."""
 
     def __init__(self) -> None:
-        self.found: list[tuple[Any, set[Var]]] = []
+        self.found: list[tuple[Any, set[ir.Var]]] = []
         self.private: set[Any] = set()
-        self.bound: dict[Var, set[Var]] = {}
+        self.bound: dict[ir.Var, set[ir.Var]] = {}
 
-    def closure(self, names: set[Var]) -> set[Var]:
+    def closure(self, names: set[ir.Var]) -> set[ir.Var]:
         """The variables that `names` depend on, through bindings of blocks and lets."""
-        result: set[Var] = set()
+        result: set[ir.Var] = set()
         pending = list(names)
         while pending:
             var = pending.pop()
@@ -84,46 +68,46 @@ class _Stores(Visitor):
                 pending.extend(self.bound.get(var, ()))
         return result
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> None:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> None:
         self.found.append((node.buffer.data, _variables(node.indices)))
         self.visit_children(node)
 
-    @handles(ProducerStore)
-    def producer_store(self, node: ProducerStore) -> None:
+    @ir.handles(ir.ProducerStore)
+    def producer_store(self, node: ir.ProducerStore) -> None:
         self.found.append(((id(node.producer.op), node.producer.value_index), _variables(node.indices)))
 
-    @handles(LetStmt, Let)
+    @ir.handles(ir.LetStmt, ir.Let)
     def let(self, node: Any) -> None:
         self.bound[node.var] = _variables([node.value])
         self.visit_children(node)
 
-    @handles(BlockRealize)
-    def block_realize(self, node: BlockRealize) -> None:
+    @ir.handles(ir.BlockRealize)
+    def block_realize(self, node: ir.BlockRealize) -> None:
         for iv, value in zip(node.block.iter_vars, node.iter_values):
             self.bound[iv.var] = _variables([value])
         for match in node.block.match_buffers:
             self.private.discard(match.buffer.data)
         self.visit(node.block)
 
-    @handles(Block)
-    def block(self, node: Block) -> None:
+    @ir.handles(ir.Block)
+    def block(self, node: ir.Block) -> None:
         self.private.update(b.data for b in node.alloc_buffers)
         for part in (node.init, node.body):
             if part is not None:
                 self.visit(part)
 
-    @handles(Allocate)
-    def allocate(self, node: Allocate) -> None:
+    @ir.handles(ir.Allocate)
+    def allocate(self, node: ir.Allocate) -> None:
         self.private.add(node.buffer_var)
         self.visit_children(node)
 
-    @handles(BufferRealize)
-    def buffer_realize(self, node: BufferRealize) -> None:
+    @ir.handles(ir.BufferRealize)
+    def buffer_realize(self, node: ir.BufferRealize) -> None:
         self.private.add(node.buffer.data)
         self.visit(node.body)
 
-    @handles(ProducerRealize)
-    def producer_realize(self, node: ProducerRealize) -> None:
+    @ir.handles(ir.ProducerRealize)
+    def producer_realize(self, node: ir.ProducerRealize) -> None:
         self.private.add((id(node.producer.op), node.producer.value_index))
         self.visit(node.body)

@@ -14,10 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tvmagic import te
+from tvmagic import ir, te
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.integers import evaluate
-from tvmagic.ir import BlockRealize, For, ForKind, IntImm, IterVar, post_order_visit
 from tvmagic.ir.query import variables_in
 from tvmagic.model.nests import Linear
 from tvmagic.operators import Version
@@ -25,8 +24,8 @@ from tvmagic.te.schedule.relations import Fuse, Rebase, Split
 from tvmagic.te.schedule.stage import AttachType
 from tvmagic.tir.schedule import LoopRV, Schedule
 
-_KINDS = {IterVar.Vectorized: "vectorized", IterVar.Unrolled: "unrolled", IterVar.Parallelized: "parallel"}
-_LOOP_KINDS = {ForKind.VECTORIZED: "vectorized", ForKind.UNROLLED: "unrolled", ForKind.PARALLEL: "parallel"}
+_KINDS = {ir.IterVar.Vectorized: "vectorized", ir.IterVar.Unrolled: "unrolled", ir.IterVar.Parallelized: "parallel"}
+_LOOP_KINDS = {ir.ForKind.VECTORIZED: "vectorized", ir.ForKind.UNROLLED: "unrolled", ir.ForKind.PARALLEL: "parallel"}
 
 
 @dataclass(eq=False)
@@ -170,8 +169,8 @@ def _leaf_text(version: Version, stage: Any, iv: Any, text: str, number: int) ->
 def _blocks(version: Version, sch: Any, sizes: int) -> dict[str, View]:
     found: dict[str, View] = {}
     func = next(iter(sch.mod.functions.values()))
-    realizes: list[BlockRealize] = []
-    post_order_visit(func.body, lambda n: realizes.append(n) if isinstance(n, BlockRealize) else None)
+    realizes: list[ir.BlockRealize] = []
+    ir.post_order_visit(func.body, lambda n: realizes.append(n) if isinstance(n, ir.BlockRealize) else None)
     read: dict[str, list[str]] = {}
     for realize in realizes:
         for region in realize.block.reads:
@@ -196,7 +195,7 @@ def _blocks(version: Version, sch: Any, sizes: int) -> dict[str, View]:
             for n, loop in enumerate(loops)
         ]
         buffer = realize.block.writes[0].buffer.name
-        spatial = [iv for iv in realize.block.iter_vars if iv.iter_type != IterVar.CommReduce]
+        spatial = [iv for iv in realize.block.iter_vars if iv.iter_type != ir.IterVar.CommReduce]
         view = View(name, f'sch.get_block("{name}")', leaves, len(spatial), is_te=False, taken=set(version.scope))
         view.readers, view.is_output = read.get(buffer, []), buffer in outputs
         view.readers = [r for r in view.readers if r != name]
@@ -210,9 +209,9 @@ def _blocks(version: Version, sch: Any, sizes: int) -> dict[str, View]:
     return found
 
 
-def _loop_names(version: Version, sch: Any) -> dict[For, str]:
+def _loop_names(version: Version, sch: Any) -> dict[ir.For, str]:
     """The loops that the cell has names for."""
-    found: dict[For, str] = {}
+    found: dict[ir.For, str] = {}
     for name, value in version.scope.items():
         if isinstance(value, LoopRV) and not name.startswith("_"):
             with contextlib.suppress(TVMagicError):  # loops that were split are gone
@@ -222,7 +221,7 @@ def _loop_names(version: Version, sch: Any) -> dict[For, str]:
 
 def _size(extent: Any, sizes: int) -> int:
     """An extent as a number, with symbolic sizes of `sizes`."""
-    if isinstance(extent, IntImm):
+    if isinstance(extent, ir.IntImm):
         return extent.value
     try:
         return int(evaluate(extent, dict.fromkeys(variables_in(extent), sizes)))
@@ -230,13 +229,13 @@ def _size(extent: Any, sizes: int) -> int:
         return sizes
 
 
-def _block_steps(realize: BlockRealize, loops: Sequence[For], sizes: int) -> list[tuple[tuple[int, ...], int]]:
+def _block_steps(realize: ir.BlockRealize, loops: Sequence[ir.For], sizes: int) -> list[tuple[tuple[int, ...], int]]:
     """For each loop the axes of the block that it runs over, and by how much it moves along them."""
     extents = {loop.loop_var: _size(loop.extent, sizes) for loop in loops}
     found: list[tuple[tuple[int, ...], int]] = [((), 0)] * len(loops)
     number = 0
     for iv, value in zip(realize.block.iter_vars, realize.iter_values):
-        axis = -1 if iv.iter_type == IterVar.CommReduce else number
+        axis = -1 if iv.iter_type == ir.IterVar.CommReduce else number
         number += axis >= 0
         address = Linear({}, extents).visit(value)
         for place, loop in enumerate(loops):

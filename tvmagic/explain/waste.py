@@ -6,10 +6,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tvmagic import te
+from tvmagic import ir, te
 from tvmagic.errors import TVMagicError
 from tvmagic.explain.schedule_writer import plain_name, views_of
-from tvmagic.ir import EQ, BufferLoad, Cast, FloorDiv, FloorMod, PrimExpr, Var
 from tvmagic.ir.query import nodes_of, variables_in
 from tvmagic.model.nests import Nest, Statement, nests_of
 from tvmagic.model.program_model import ProgramModel
@@ -94,14 +93,14 @@ def _elements(nests: Iterable[Nest], lines: Mapping[int, Sequence[str]]) -> dict
     """How many elements are computed of each stage, updates of sums aside but for what they begin with."""
     found: dict[str, int] = {}
     statements = [(nest, s, _stage(s, lines)) for nest in nests for s in nest.statements]
-    memory: dict[str, set[Var]] = {}  # that a stage is stored to, a tile of it in registers among it
+    memory: dict[str, set[ir.Var]] = {}  # that a stage is stored to, a tile of it in registers among it
     for _, s, name in statements:
         memory.setdefault(name, set()).add(s.target.data)
     for nest, s, name in statements:
         value = s.value
-        while isinstance(value, Cast):
+        while isinstance(value, ir.Cast):
             value = value.value
-        copied = isinstance(value, BufferLoad) and value.buffer.data in memory[name]
+        copied = isinstance(value, ir.BufferLoad) and value.buffer.data in memory[name]
         if not copied and (not s.accumulates or s.begun):
             once = _fixed(s.below) | set(s.begun)
             times = math.prod(loop.extent for loop in nest.loops if loop.var not in once)
@@ -109,9 +108,9 @@ def _elements(nests: Iterable[Nest], lines: Mapping[int, Sequence[str]]) -> dict
     return found
 
 
-def _fixed(guards: Iterable[PrimExpr]) -> set[Var]:
+def _fixed(guards: Iterable[ir.PrimExpr]) -> set[ir.Var]:
     """The variables of which conditions let one value through, as those of what a sum begins with do; not of conditions on data, or
     on remainders."""
-    parts = [part for guard in guards for part in conjuncts(guard) if isinstance(part, EQ)]
-    equal = [part for part in parts if not loads_memory(part) and not nodes_of(part, FloorDiv, FloorMod)]
+    parts = [part for guard in guards for part in conjuncts(guard) if isinstance(part, ir.EQ)]
+    equal = [part for part in parts if not loads_memory(part) and not nodes_of(part, ir.FloorDiv, ir.FloorMod)]
     return {var for part in equal for var in variables_in(part)}

@@ -7,37 +7,21 @@ import math
 import operator
 from collections.abc import Sequence
 
+from tvmagic import ir
 from tvmagic.eval.integers import OF_SIZES, evaluate
-from tvmagic.ir import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
-    Add,
-    Cast,
-    CmpOp,
-    FloorDiv,
-    IntImm,
-    Mul,
-    PrimExpr,
-    Sub,
-    Var,
-)
 from tvmagic.ir.query import has_node, variables_in
 from tvmagic.model.nests import Loop, Statement
 from tvmagic.tir.blocks.conditions import conjuncts
 
 _COPIES = 64  # of a condition that are looked at one by one
 _COMPARE = {
-    LT: operator.lt, LE: operator.le, GT: operator.gt, GE: operator.ge, EQ: operator.eq, NE: operator.ne
+    ir.LT: operator.lt, ir.LE: operator.le, ir.GT: operator.gt, ir.GE: operator.ge, ir.EQ: operator.eq, ir.NE: operator.ne
 }  # fmt: skip
-_KNOWN = (CmpOp, Cast, IntImm, *OF_SIZES)  # of which values of variables say the value
-_MONOTONE = (LT, LE, GT, GE, Add, Sub, Mul, FloorDiv, Cast, IntImm, Var)
+_KNOWN = (ir.CmpOp, ir.Cast, ir.IntImm, *OF_SIZES)  # of which values of variables say the value
+_MONOTONE = (ir.LT, ir.LE, ir.GT, ir.GE, ir.Add, ir.Sub, ir.Mul, ir.FloorDiv, ir.Cast, ir.IntImm, ir.Var)
 
 
-def depending(guards: Sequence[PrimExpr], loop: Loop) -> list[PrimExpr]:
+def depending(guards: Sequence[ir.PrimExpr], loop: Loop) -> list[ir.PrimExpr]:
     """The conditions that change from one iteration of a loop to the next."""
     return [g for g in guards if any(v is loop.var for v in variables_in(g))]
 
@@ -53,7 +37,7 @@ def asked(s: Statement, rolled: Loop, unrolled: Sequence[Loop]) -> int:
     return sum(_unknown(guard, rolled, inner) for guard in found)
 
 
-def _unknown(guard: PrimExpr, rolled: Loop, inner: Sequence[Loop]) -> int:
+def _unknown(guard: ir.PrimExpr, rolled: Loop, inner: Sequence[Loop]) -> int:
     """The copies of a condition that do not hold in all iterations but the first and the last, nor fail in all of them."""
     names = [loop.var for loop in inner]
     copies, own = math.prod(loop.extent for loop in inner), {rolled.var, *names}
@@ -70,16 +54,16 @@ def _unknown(guard: PrimExpr, rolled: Loop, inner: Sequence[Loop]) -> int:
     return sum(not all(_holds(p, {rolled.var: n, **at}) for p in moving for n in both) for at in places)
 
 
-def _is_comparison(part: PrimExpr) -> bool:
+def _is_comparison(part: ir.PrimExpr) -> bool:
     """Whether a condition compares sums of products and quotients, so that it holds between two values at which it holds."""
-    return isinstance(part, (LT, LE, GT, GE)) and not has_node(part, lambda n: not isinstance(n, _MONOTONE))
+    return isinstance(part, (ir.LT, ir.LE, ir.GT, ir.GE)) and not has_node(part, lambda n: not isinstance(n, _MONOTONE))
 
 
-def _is_known(part: PrimExpr, names: Sequence[Var]) -> bool:
+def _is_known(part: ir.PrimExpr, names: Sequence[ir.Var]) -> bool:
     """Whether values of `names` alone say whether a condition holds: it loads nothing and calls nothing."""
-    return isinstance(part, CmpOp) and not has_node(part, lambda n: not isinstance(n, _KNOWN) and n not in names)
+    return isinstance(part, ir.CmpOp) and not has_node(part, lambda n: not isinstance(n, _KNOWN) and n not in names)
 
 
-def _holds(part: PrimExpr, values: dict[Var, int]) -> bool:
-    assert isinstance(part, CmpOp)
+def _holds(part: ir.PrimExpr, values: dict[ir.Var, int]) -> bool:
+    assert isinstance(part, ir.CmpOp)
     return _COMPARE[type(part)](evaluate(part.a, values), evaluate(part.b, values))

@@ -10,55 +10,9 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from tvmagic import ir
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.integers import evaluate
-from tvmagic.ir import (
-    EQ,
-    Add,
-    Allocate,
-    And,
-    AssertStmt,
-    AttrStmt,
-    BinaryOp,
-    Block,
-    BlockRealize,
-    Broadcast,
-    BufferLoad,
-    BufferStore,
-    Call,
-    Cast,
-    CmpOp,
-    Div,
-    Evaluate,
-    FloatImm,
-    FloorDiv,
-    FloorMod,
-    For,
-    ForKind,
-    IfThenElse,
-    IntImm,
-    IterVar,
-    Let,
-    LetStmt,
-    LogicalOp,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Not,
-    PrimExpr,
-    PrimFunc,
-    Select,
-    SeqStmt,
-    Shuffle,
-    Sub,
-    Var,
-    Visitor,
-    While,
-    handles,
-    post_order_visit,
-    substitute,
-)
 from tvmagic.ir.loop_annotations import ANY_ORDER, is_made_by, makers_of
 from tvmagic.ir.query import callee, is_zero, variables_in
 from tvmagic.model.addresses import LANE, Address, Key, Linear
@@ -74,9 +28,9 @@ _INTERLEAVED, _VERSIONED = "VectorizeInterleavedStores", "VersionGuardedLoops"
 class Loop:
     """A loop of the program: its variable, extent and kind; `parent` is the loop around it."""
 
-    var: Var
+    var: ir.Var
     extent: int
-    node: For
+    node: ir.For
     parent: Loop | None
     subtree: list[Access] = field(default_factory=list)  # all accesses inside
 
@@ -93,7 +47,7 @@ class Loop:
     @property
     def parallel(self) -> bool:
         """Whether threads share its iterations."""
-        return self.node.kind == ForKind.PARALLEL
+        return self.node.kind == ir.ForKind.PARALLEL
 
 
 @dataclass(eq=False)
@@ -101,7 +55,7 @@ class Access:
     """A load or a store: `lanes` elements of `bits` at `address` of the memory `data`, called `name`."""
 
     name: str
-    data: Var
+    data: ir.Var
     bits: int
     lanes: int
     address: Address
@@ -161,24 +115,24 @@ class Statement:
     that the store is below, and not a value alone. `choices`: conditions on loops that choose between two values, which are both computed.
     """
 
-    node: BufferStore
-    value: PrimExpr
+    node: ir.BufferStore
+    value: ir.PrimExpr
     target: Access
     loads: list[Access]
     operations: Operations
     lanes: int
     loops: tuple[Loop, ...]
-    guards: list[PrimExpr]
+    guards: list[ir.PrimExpr]
     floating: bool
     any_order: bool = False
-    begun: frozenset[Var] = frozenset()
-    below: tuple[PrimExpr, ...] = ()
-    choices: tuple[PrimExpr, ...] = ()
+    begun: frozenset[ir.Var] = frozenset()
+    below: tuple[ir.PrimExpr, ...] = ()
+    choices: tuple[ir.PrimExpr, ...] = ()
 
     @property
     def extreme(self) -> bool:
         """Whether its value is a maximum or minimum of floats, in their order."""
-        return self.floating and not self.any_order and isinstance(self.value, (Max, Min))
+        return self.floating and not self.any_order and isinstance(self.value, (ir.Max, ir.Min))
 
     @property
     def accumulates(self) -> bool:
@@ -236,23 +190,23 @@ class Nest:
         return ", ".join(dict.fromkeys(s.target.name for s in self.statements))
 
 
-class _Values(Visitor):
+class _Values(ir.Visitor):
     """The loads and the operations of an expression."""
 
-    def __init__(self, walk: _Walk, target: Var) -> None:
+    def __init__(self, walk: _Walk, target: ir.Var) -> None:
         self.walk, self.target = walk, target
         self.loads: list[Access] = []
         self.found = Operations()
-        self.guards: list[PrimExpr] = []
-        self.choices: list[PrimExpr] = []
+        self.guards: list[ir.PrimExpr] = []
+        self.choices: list[ir.PrimExpr] = []
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> None:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> None:
         self.loads.append(self.walk.access(node.buffer, node.indices, node.dtype, False, node))
 
-    @handles(Add, Sub)
+    @ir.handles(ir.Add, ir.Sub)
     def sum(self, node: Any) -> None:
-        fused = node.dtype.is_float and (isinstance(node.a, Mul) or isinstance(node.b, Mul))
+        fused = node.dtype.is_float and (isinstance(node.a, ir.Mul) or isinstance(node.b, ir.Mul))
         if fused:
             self.found.fused += 1
             self.found.simple -= 1  # its product
@@ -260,30 +214,34 @@ class _Values(Visitor):
             self.found.simple += 1
         self.visit_children(node)
 
-    @handles(BinaryOp, CmpOp, LogicalOp, Not, Select)
-    def simple(self, node: PrimExpr) -> None:
+    @ir.handles(ir.BinaryOp, ir.CmpOp, ir.LogicalOp, ir.Not, ir.Select)
+    def simple(self, node: ir.PrimExpr) -> None:
         if isinstance(node, _QUOTIENTS) and not node.dtype.is_float:
             self._quotient(node)
-        elif isinstance(node, Div):
+        elif isinstance(node, ir.Div):
             self.found.divisions += 1
             self.found.fixed_divisions += self._fixed(node)
-        elif isinstance(node, (Max, Min)) and node.dtype.is_float and not (_is_number(node.a) or _is_number(node.b)):
+        elif (
+            isinstance(node, (ir.Max, ir.Min))
+            and node.dtype.is_float
+            and not (_is_number(node.a) or _is_number(node.b))
+        ):
             self.found.simple += 3  # a comparison and two choices, as a NaN goes through
         else:
             self.found.simple += 1
-            if isinstance(node, Select):
+            if isinstance(node, ir.Select):
                 self._choice(node.condition)
         self.visit_children(node)
 
-    def _choice(self, condition: PrimExpr) -> None:
+    def _choice(self, condition: ir.PrimExpr) -> None:
         """Note a condition on loops alone that chooses between two values."""
         if not _reads(condition):
-            self.choices.append(substitute(condition, self.walk.lets))
+            self.choices.append(ir.substitute(condition, self.walk.lets))
 
     def _quotient(self, node: Any) -> None:
         """A division or a remainder of integers: shifts, or a product of twice the width by what a constant makes of it."""
-        by = node.b.value if isinstance(node.b, Broadcast) else node.b
-        if not isinstance(by, IntImm):
+        by = node.b.value if isinstance(node.b, ir.Broadcast) else node.b
+        if not isinstance(by, ir.IntImm):
             self.found.quotients += 1
             self.found.divisions += 1
         elif by.value > 0 and not by.value & (by.value - 1):
@@ -294,23 +252,23 @@ class _Values(Visitor):
         else:
             self.found.simple += _BY_A_CONSTANT
 
-    @handles(Cast)
-    def cast(self, node: Cast) -> None:
+    @ir.handles(ir.Cast)
+    def cast(self, node: ir.Cast) -> None:
         before = len(self.loads)
         self.visit_children(node)
         if node.dtype.element_of != node.value.dtype.element_of:
-            if isinstance(node.value, BufferLoad):
+            if isinstance(node.value, ir.BufferLoad):
                 self.loads[before].converted = True
             else:
                 self.found.conversions += 1
 
-    @handles(Call)
-    def call(self, node: Call) -> None:
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> None:
         name = callee(node).removeprefix("tir.")
         if name == "if_then_else":
             self.found.simple += 1
             if any(_reads(value) for value in node.args[1:]):  # else both values are computed, and one is chosen
-                self.guards.append(substitute(node.args[0], self.walk.lets))
+                self.guards.append(ir.substitute(node.args[0], self.walk.lets))
                 self._guard(node.args[0])
                 self.visit(node.args[1])
                 self.visit(node.args[2])
@@ -320,36 +278,36 @@ class _Values(Visitor):
             self.found.calls += 1
             self.found.fixed_calls += self._fixed(node)
         for value in node.args:
-            if isinstance(value, PrimExpr):
+            if isinstance(value, ir.PrimExpr):
                 self.visit(value)
 
-    def _fixed(self, node: PrimExpr) -> bool:
+    def _fixed(self, node: ir.PrimExpr) -> bool:
         """Whether an expression of one element is the same in all iterations of the innermost loop."""
         return node.dtype.lanes == 1 and self._invariant(node)
 
-    def _invariant(self, node: PrimExpr) -> bool:
+    def _invariant(self, node: ir.PrimExpr) -> bool:
         walk = self.walk
         if not walk.loops:
             return False
-        loads: list[BufferLoad] = []
-        post_order_visit(node, lambda n: loads.append(n) if isinstance(n, BufferLoad) else None)
+        loads: list[ir.BufferLoad] = []
+        ir.post_order_visit(node, lambda n: loads.append(n) if isinstance(n, ir.BufferLoad) else None)
         known = all(v in walk.extents or v in walk.values for v in variables_in(node))
         names = Linear(walk.values, walk.extents).loosely(node).loose
         return known and walk.loops[-1].var not in names and all(x.buffer.data is not self.target for x in loads)
 
-    def _guard(self, condition: PrimExpr) -> None:
+    def _guard(self, condition: ir.PrimExpr) -> None:
         """What a condition loads; its comparisons are counted as a guard's."""
         simple = self.found.simple
         self.visit(condition)
         self.found.simple = simple
 
-    @handles(Shuffle)
-    def shuffle(self, node: Shuffle) -> None:
+    @ir.handles(ir.Shuffle)
+    def shuffle(self, node: ir.Shuffle) -> None:
         """Lanes of some vectors, each of which is computed once in an iteration, however many vectors are made of its lanes.
 
         What is the same in all iterations is put together before the loop.
         """
-        lanes = tuple([int(index) if isinstance(index, IntImm) else index for index in node.indices])
+        lanes = tuple([int(index) if isinstance(index, ir.IntImm) else index for index in node.indices])
         key = tuple(map(id, node.vectors)), lanes
         if key not in self.walk.shuffles and not self._invariant(node):
             self.walk.shuffles.add(key)
@@ -359,75 +317,77 @@ class _Values(Visitor):
                 self.walk.picked.add(vector)
                 self.visit(vector)
 
-    @handles(Var)
-    def var(self, node: Var) -> None:
+    @ir.handles(ir.Var)
+    def var(self, node: ir.Var) -> None:
         """A variable, whose value is computed once, for the first statement that uses it; before the loop if it is from there."""
         value, loop = self.walk.data.get(node, (None, None))
         if value is not None and value not in self.walk.picked and self.walk.loops[-1:] == [loop]:
             self.walk.picked.add(value)
             self.visit(value)
 
-    @handles(IntImm)
-    def leaf(self, node: IntImm) -> None:
+    @ir.handles(ir.IntImm)
+    def leaf(self, node: ir.IntImm) -> None:
         pass
 
 
-_QUOTIENTS = (Div, Mod, FloorDiv, FloorMod)
+_QUOTIENTS = (ir.Div, ir.Mod, ir.FloorDiv, ir.FloorMod)
 _BY_A_CONSTANT = 8  # operations that a division of integers by a constant becomes
 _FREE = {"likely", "reinterpret", "assume", "fma"}
 
 
-def _is_versioned(node: IfThenElse) -> bool:
+def _is_versioned(node: ir.IfThenElse) -> bool:
     """Whether an `if` chooses between the versions of one loop."""
     then = node.then_case
-    loops = [s for s in (then.seq if isinstance(then, SeqStmt) else [then]) if isinstance(s, For)]
+    loops = [s for s in (then.seq if isinstance(then, ir.SeqStmt) else [then]) if isinstance(s, ir.For)]
     return node.else_case is not None and any(_VERSIONED in makers_of(loop) for loop in loops)
 
 
-def _is_number(value: PrimExpr) -> bool:
-    return isinstance(value.value if isinstance(value, Broadcast) else value, FloatImm)
+def _is_number(value: ir.PrimExpr) -> bool:
+    return isinstance(value.value if isinstance(value, ir.Broadcast) else value, ir.FloatImm)
 
 
 def _reads(value: Any) -> bool:
     """Whether an expression loads or calls, so that it may not be computed where its condition does not hold."""
     found: list[Any] = []
-    post_order_visit(value, lambda n: found.append(n) if isinstance(n, (BufferLoad, Call)) else None)
+    ir.post_order_visit(value, lambda n: found.append(n) if isinstance(n, (ir.BufferLoad, ir.Call)) else None)
     return bool(found)
 
 
-class _Walk(Visitor):
+class _Walk(ir.Visitor):
     """Goes through the statements of a function and keeps its nests."""
 
     def __init__(self, sizes: int) -> None:
         self.sizes = sizes
-        self.picked: set[PrimExpr] = set()  # values that are computed already and used again
+        self.picked: set[ir.PrimExpr] = set()  # values that are computed already and used again
         self.shuffles: set[tuple[Any, ...]] = set()  # vectors and lanes that were put together
         # Values that are no indices, each with the loop that it is in.
-        self.data: dict[Var, tuple[PrimExpr, Loop | None]] = {}
+        self.data: dict[ir.Var, tuple[ir.PrimExpr, Loop | None]] = {}
         self.loops: list[Loop] = []
-        self.values: dict[Var, Any] = {}
-        self.extents: dict[Var, int] = {LANE: 1}
-        self.guards: list[PrimExpr] = []
+        self.values: dict[ir.Var, Any] = {}
+        self.extents: dict[ir.Var, int] = {LANE: 1}
+        self.guards: list[ir.PrimExpr] = []
         self.any_order = False
-        self.begun: dict[Var, frozenset[Var]] = {}  # variables of conditions below which sums begin, by their memory
+        self.begun: dict[
+            ir.Var, frozenset[ir.Var]
+        ] = {}  # variables of conditions below which sums begin, by their memory
         self.bare = 0
-        self.lets: dict[Var, PrimExpr] = {}
-        self.allocated: dict[Var, int] = {}
-        self.nests: dict[For, Nest] = {}
+        self.lets: dict[ir.Var, ir.PrimExpr] = {}
+        self.allocated: dict[ir.Var, int] = {}
+        self.nests: dict[ir.For, Nest] = {}
         self.top: list[Loop] = []
 
-    def bind(self, func: PrimFunc) -> None:
+    def bind(self, func: ir.PrimFunc) -> None:
         """Give the symbolic sizes of arguments their value, and their strides those of arrays without gaps."""
         for buffer in func.buffer_map.values():
             step = 1
             sizes = [self.number(size) for size in buffer.shape]
             self.values |= {var: self.sizes for size in buffer.shape for var in variables_in(size)}
             for stride, size in zip(reversed(buffer.strides), reversed(sizes)):
-                if isinstance(stride, Var):
+                if isinstance(stride, ir.Var):
                     self.values[stride] = step
                 step *= max(1, size)
 
-    def number(self, value: PrimExpr) -> int:
+    def number(self, value: ir.PrimExpr) -> int:
         """A size as a number; symbolic ones are `sizes`, loops around are in the middle."""
         known = {v: self._known(v) for v in variables_in(value)}
         try:
@@ -435,7 +395,7 @@ class _Walk(Visitor):
         except TVMagicError:
             return self.sizes
 
-    def _known(self, var: Var) -> int:
+    def _known(self, var: ir.Var) -> int:
         value = self.values.get(var)
         if isinstance(value, Address):
             return value.offset + sum(step * (self.extents[k[0]] // 2) // k[2] for k, step in value.strides.items())
@@ -443,7 +403,7 @@ class _Walk(Visitor):
             return value
         return self.extents[var] // 2 if var in self.extents else self.sizes
 
-    def linear(self, value: PrimExpr) -> Address:
+    def linear(self, value: ir.PrimExpr) -> Address:
         """An index as an address."""
         return Linear(self.values, self.extents).visit(value)
 
@@ -469,87 +429,89 @@ class _Walk(Visitor):
 
     # ------------------------------------------------------------------------ statements
 
-    @handles(For)
-    def loop(self, node: For) -> None:
-        extent = node.extent.value if isinstance(node.extent, IntImm) else self.number(node.extent)
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> None:
+        extent = node.extent.value if isinstance(node.extent, ir.IntImm) else self.number(node.extent)
         loop = Loop(node.loop_var, max(extent, 0), node, self.loops[-1] if self.loops else None)
         if not self.loops:
             self.top.append(loop)
         self.loops.append(loop)
         self.extents[node.loop_var] = loop.extent
-        if not isinstance(node.min, IntImm) and (first := self.linear(node.min)).strides:
+        if not isinstance(node.min, ir.IntImm) and (first := self.linear(node.min)).strides:
             linear = Linear(self.values, self.extents)
             self.values[node.loop_var] = linear.sum(first, Address({(node.loop_var, "", 1): 1}, 0), 1)
         self.visit(node.body)
         self.loops.pop()
 
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> None:
+    @ir.handles(ir.AttrStmt)
+    def attribute(self, node: ir.AttrStmt) -> None:
         """Blocks and threads of a GPU are loops: on a CPU they run one after the other."""
-        if node.attr_key in ("thread_extent", "virtual_thread") and isinstance(node.node, IterVar):
-            self.loop(For(node.node.var, 0, node.value, ForKind.SERIAL, node.body))
+        if node.attr_key in ("thread_extent", "virtual_thread") and isinstance(node.node, ir.IterVar):
+            self.loop(ir.For(node.node.var, 0, node.value, ir.ForKind.SERIAL, node.body))
             return
         before, self.any_order = self.any_order, self.any_order or node.attr_key == ANY_ORDER
         self.visit_children(node)
         self.any_order = before
 
-    @handles(LetStmt)
-    def let(self, node: LetStmt) -> None:
+    @ir.handles(ir.LetStmt)
+    def let(self, node: ir.LetStmt) -> None:
         if node.var.dtype.is_int and node.var.dtype.is_scalar:
             self.values[node.var] = self.linear(node.value)
-            self.lets[node.var] = substitute(node.value, self.lets)
+            self.lets[node.var] = ir.substitute(node.value, self.lets)
         else:
             self.data[node.var] = node.value, self.loops[-1] if self.loops else None
         self.visit(node.body)
 
-    @handles(Let)
-    def let_value(self, node: Let) -> None:
+    @ir.handles(ir.Let)
+    def let_value(self, node: ir.Let) -> None:
         self.visit(node.body)
 
-    @handles(Allocate)
-    def allocate(self, node: Allocate) -> None:
+    @ir.handles(ir.Allocate)
+    def allocate(self, node: ir.Allocate) -> None:
         total = math.prod(max(1, self.number(e)) for e in node.extents)
         self.allocated[node.buffer_var] = total * node.dtype.lanes * max(1, node.dtype.bits // 8)
         self.visit(node.body)
 
-    def _first_alone(self, condition: PrimExpr) -> bool:
+    def _first_alone(self, condition: ir.PrimExpr) -> bool:
         """Whether a condition holds in the first iteration of loops alone: such a start of a sum costs nothing beside it."""
-        if isinstance(condition, And):
+        if isinstance(condition, ir.And):
             return self._first_alone(condition.a) and self._first_alone(condition.b)
-        if not isinstance(condition, EQ):
+        if not isinstance(condition, ir.EQ):
             return False
         value = condition.a if is_zero(condition.b) else condition.b if is_zero(condition.a) else None
         place = self.linear(value) if value is not None else Address({}, 0)
         return bool(place.strides) and place.known and not place.offset and all(s > 0 for s in place.strides.values())
 
-    def _loops_of(self, var: Var) -> frozenset[Var]:
+    def _loops_of(self, var: ir.Var) -> frozenset[ir.Var]:
         """The loops' variables that a variable depends on."""
         return Linear(self.values, self.extents).variables(var)
 
-    @handles(IfThenElse)
-    def branch(self, node: IfThenElse) -> None:
+    @ir.handles(ir.IfThenElse)
+    def branch(self, node: ir.IfThenElse) -> None:
         if self._first_alone(node.condition) and node.else_case is None:
             used = frozenset(v for part in variables_in(node.condition) for v in self._loops_of(part))
-            post_order_visit(
+            ir.post_order_visit(
                 node.then_case,
-                lambda n: self.begun.update({n.buffer.data: used}) if isinstance(n, BufferStore) else None,
+                lambda n: self.begun.update({n.buffer.data: used}) if isinstance(n, ir.BufferStore) else None,
             )
             return
         if _is_versioned(node):  # all iterations but the last few run the first version
             self.visit(node.then_case)
             return
-        self.guards.append(substitute(node.condition, self.lets))
+        self.guards.append(ir.substitute(node.condition, self.lets))
         self.visit(node.then_case)
         if node.else_case is not None:
             self.visit(node.else_case)
         self.guards.pop()
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> None:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> None:
         values = _Values(self, node.buffer.data)
         values.visit(node.value)
         target = self.access(node.buffer, node.indices, node.value.dtype, True, node)
-        value, _ = self.data.get(node.value, (node.value, None)) if isinstance(node.value, Var) else (node.value, None)
+        value, _ = (
+            self.data.get(node.value, (node.value, None)) if isinstance(node.value, ir.Var) else (node.value, None)
+        )
         if not self.loops:
             self.bare += node.value.dtype.lanes
             return
@@ -561,16 +523,16 @@ class _Walk(Visitor):
         inner = self.loops[-1].node
         self.nests.setdefault(inner, Nest(tuple(self.loops), [])).statements.append(made)
 
-    def _begun_inside(self, data: Var) -> frozenset[Var]:
+    def _begun_inside(self, data: ir.Var) -> frozenset[ir.Var]:
         """The variables of the condition below which the loops around store what a sum in some memory begins with."""
         used, around = self.begun.get(data, frozenset()), {loop.var for loop in self.loops}
         return used if used <= around else frozenset()
 
-    @handles(Evaluate)
-    def evaluate(self, node: Evaluate) -> None:
+    @ir.handles(ir.Evaluate)
+    def evaluate(self, node: ir.Evaluate) -> None:
         pass
 
-    @handles(AssertStmt, While, Block, BlockRealize)
+    @ir.handles(ir.AssertStmt, ir.While, ir.Block, ir.BlockRealize)
     def through(self, node: Any) -> None:
         self.visit_children(node)
 
@@ -583,7 +545,7 @@ class Nests(NamedTuple):
     bare: int
 
 
-def nests_of(func: PrimFunc, sizes: int = 256) -> Nests:
+def nests_of(func: ir.PrimFunc, sizes: int = 256) -> Nests:
     """The nests of a lowered function, such as one of the last program; symbolic sizes become `sizes`."""
     walk = _Walk(sizes)
     walk.bind(func)

@@ -10,9 +10,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from tvmagic import ir
 from tvmagic.errors import TVMagicError, a_thing, did_you_mean
 from tvmagic.eval.ops import CALLS
-from tvmagic.ir import Call, FloatImm, IntImm, IterVar, PrimExpr, Span, Var, ops
 from tvmagic.ir.query import callee
 from tvmagic.notation.conditional_reductions import Branch
 from tvmagic.notation.source import Source
@@ -86,16 +86,16 @@ REDUCING = (*REDUCTIONS, "mean", "argmax", "argmin")  # one value for all of wha
 OVER = ("mean", "softmax", "argmax", "argmin", "cumsum", "cumprod", "cummax", "cummin")
 
 
-def _relu(x: Any) -> PrimExpr:
-    return ops.maximum(x, ops.make_zero(x.dtype))
+def _relu(x: Any) -> ir.PrimExpr:
+    return ir.ops.maximum(x, ir.ops.make_zero(x.dtype))
 
 
-def _clip(x: Any, low: Any, high: Any) -> PrimExpr:
-    return ops.minimum(ops.maximum(x, low), high)
+def _clip(x: Any, low: Any, high: Any) -> ir.PrimExpr:
+    return ir.ops.minimum(ir.ops.maximum(x, low), high)
 
 
-def _fold(combine: Callable[..., PrimExpr]) -> Callable[..., PrimExpr]:
-    def call(*args: Any) -> PrimExpr:
+def _fold(combine: Callable[..., ir.PrimExpr]) -> Callable[..., ir.PrimExpr]:
+    def call(*args: Any) -> ir.PrimExpr:
         result = args[0]
         for arg in args[1:]:
             result = combine(result, arg)
@@ -111,24 +111,24 @@ _OF_ONE_FLOAT = (
 _UNARY = [*_OF_ONE_FLOAT, *"floor ceil trunc round nearbyint abs isnan isinf isfinite popcount clz".split()]
 # Name: the function and the numbers of arguments it takes (least, most).
 FUNCTIONS: dict[str, tuple[Callable[..., Any], int, int]] = {
-    **{name: (getattr(ops, name), 1, 1) for name in _UNARY},
+    **{name: (getattr(ir.ops, name), 1, 1) for name in _UNARY},
     "relu": (_relu, 1, 1),
     "clip": (_clip, 3, 3),
-    "max": (_fold(ops.maximum), 2, 99),
-    "min": (_fold(ops.minimum), 2, 99),
-    "maximum": (_fold(ops.maximum), 2, 2),
-    "minimum": (_fold(ops.minimum), 2, 2),
-    "pow": (ops.power, 2, 2),
-    "atan2": (ops.atan2, 2, 2),
-    "hypot": (ops.hypot, 2, 2),
-    "copysign": (ops.copysign, 2, 2),
-    "floordiv": (ops.floordiv, 2, 2),
-    "floormod": (ops.floormod, 2, 2),
-    "truncdiv": (ops.truncdiv, 2, 2),
-    "truncmod": (ops.truncmod, 2, 2),
-    "fma": (ops.fma, 3, 3),
-    "where": (ops.if_then_else, 3, 3),
-    "select": (ops.if_then_else, 3, 3),
+    "max": (_fold(ir.ops.maximum), 2, 99),
+    "min": (_fold(ir.ops.minimum), 2, 99),
+    "maximum": (_fold(ir.ops.maximum), 2, 2),
+    "minimum": (_fold(ir.ops.minimum), 2, 2),
+    "pow": (ir.ops.power, 2, 2),
+    "atan2": (ir.ops.atan2, 2, 2),
+    "hypot": (ir.ops.hypot, 2, 2),
+    "copysign": (ir.ops.copysign, 2, 2),
+    "floordiv": (ir.ops.floordiv, 2, 2),
+    "floormod": (ir.ops.floormod, 2, 2),
+    "truncdiv": (ir.ops.truncdiv, 2, 2),
+    "truncmod": (ir.ops.truncmod, 2, 2),
+    "fma": (ir.ops.fma, 3, 3),
+    "where": (ir.ops.if_then_else, 3, 3),
+    "select": (ir.ops.if_then_else, 3, 3),
 }
 _OF_FLOATS = {*_OF_ONE_FLOAT, "atan2", "hypot", "copysign"}
 _MADE_FLOATS = {*_OF_FLOATS, "pow", "fma"}  # what numbers become floats in, whole or not
@@ -146,13 +146,13 @@ _BINARY: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.BitOr: lambda a, b: a | b,
     ast.BitXor: lambda a, b: a ^ b,
 }
-_COMPARE: dict[type[ast.AST], Callable[[Any, Any], PrimExpr]] = {
-    ast.Lt: ops.less,
-    ast.LtE: ops.less_equal,
-    ast.Gt: ops.greater,
-    ast.GtE: ops.greater_equal,
-    ast.Eq: ops.equal,
-    ast.NotEq: ops.not_equal,
+_COMPARE: dict[type[ast.AST], Callable[[Any, Any], ir.PrimExpr]] = {
+    ast.Lt: ir.ops.less,
+    ast.LtE: ir.ops.less_equal,
+    ast.Gt: ir.ops.greater,
+    ast.GtE: ir.ops.greater_equal,
+    ast.Eq: ir.ops.equal,
+    ast.NotEq: ir.ops.not_equal,
 }
 
 
@@ -185,11 +185,11 @@ def _of_numbers(name: str, numbers: list[Any]) -> Any:
     """What a function gives for numbers alone: a number, which takes the type of what it meets, as they do."""
     is_whole = name not in _MADE_FLOATS and all(isinstance(n, int) for n in numbers)
     dtype = "int64" if is_whole else "float64"
-    made = FUNCTIONS[name][0](*[ops.const(n, dtype) for n in numbers])
-    if isinstance(made, Call) and callee(made) in CALLS:
+    made = FUNCTIONS[name][0](*[ir.ops.const(n, dtype) for n in numbers])
+    if isinstance(made, ir.Call) and callee(made) in CALLS:
         with np.errstate(all="ignore"):
             return CALLS[callee(made)](*[np.asarray(n, dtype) for n in numbers]).item()
-    if isinstance(made, (IntImm, FloatImm)):
+    if isinstance(made, (ir.IntImm, ir.FloatImm)):
         return bool(made.value) if made.dtype.is_bool else made.value
     return made
 
@@ -236,7 +236,7 @@ class Expressions:
         indices: Mapping[str, Any],
         tensors: Mapping[str, Any],
         values: Mapping[str, Any],
-        lift: Callable[[ast.Call, Mapping[str, Any], Sequence[Branch]], PrimExpr],
+        lift: Callable[[ast.Call, Mapping[str, Any], Sequence[Branch]], ir.PrimExpr],
         functions: Mapping[str, Any],
         real: str = "float32",
         branches: Sequence[Branch] = (),
@@ -244,28 +244,28 @@ class Expressions:
         self.source, self.indices, self.tensors, self.values, self.lift = source, indices, tensors, values, lift
         self.functions, self.real, self.branches = functions, real, tuple(branches)
 
-    def build(self, node: ast.expr) -> PrimExpr:
+    def build(self, node: ast.expr) -> ir.PrimExpr:
         """The expression that `node` means, with its place in the cell."""
         value = self.value(node)
-        return value if isinstance(value, PrimExpr) else self._typed(value)
+        return value if isinstance(value, ir.PrimExpr) else self._typed(value)
 
-    def _typed(self, number: Any) -> PrimExpr:
+    def _typed(self, number: Any) -> ir.PrimExpr:
         """A number that nothing gives a type."""
-        return ops.const(number, self.real) if isinstance(number, float) else ops.const(number)
+        return ir.ops.const(number, self.real) if isinstance(number, float) else ir.ops.const(number)
 
     def _same_kind(self, a: Any, b: Any) -> tuple[Any, Any]:
         """A plain number beside an expression takes the expression's type, if that can hold it."""
-        if isinstance(a, PrimExpr) and isinstance(b, (int, float)):
+        if isinstance(a, ir.PrimExpr) and isinstance(b, (int, float)):
             return a, self._as_type_of(a, b)
-        if isinstance(b, PrimExpr) and isinstance(a, (int, float)):
+        if isinstance(b, ir.PrimExpr) and isinstance(a, (int, float)):
             return self._as_type_of(b, a), b
         return a, b
 
-    def _as_type_of(self, expr: PrimExpr, number: Any) -> Any:
+    def _as_type_of(self, expr: ir.PrimExpr, number: Any) -> Any:
         if isinstance(number, bool):
             return number
         fits = expr.dtype.is_float or (isinstance(number, int) and not expr.dtype.is_bool)
-        return ops.make_const(expr.dtype, number) if fits else self._typed(number)
+        return ir.ops.make_const(expr.dtype, number) if fits else self._typed(number)
 
     def value(self, node: ast.expr) -> Any:
         """An expression, or a Python number where `node` is made of numbers alone."""
@@ -288,7 +288,7 @@ class Expressions:
             raise NotationError(message, span=self.source.span(node), hint=hint, code=code) from error
 
     def _placed(self, value: Any, node: ast.expr) -> Any:
-        if isinstance(value, PrimExpr) and not isinstance(value, Var):
+        if isinstance(value, ir.PrimExpr) and not isinstance(value, ir.Var):
             _place(value, self.source.span(node))
         return value
 
@@ -347,9 +347,9 @@ class Expressions:
 
     def _check_quotient(self, node: ast.BinOp, *values: Any) -> None:
         """Refuse `//` and `%` of floats, of which NumPy's are made by `floor`; of plain numbers Python has them."""
-        types = [str(v.dtype) if isinstance(v, PrimExpr) else type(v).__name__ for v in values]
+        types = [str(v.dtype) if isinstance(v, ir.PrimExpr) else type(v).__name__ for v in values]
         found = next((t for t in types if "float" in t), None)
-        if found is None or not any(isinstance(v, PrimExpr) for v in values):
+        if found is None or not any(isinstance(v, ir.PrimExpr) for v in values):
             return
         a, b = (f"({ast.unparse(n)})" if isinstance(n, ast.BinOp) else ast.unparse(n) for n in (node.left, node.right))
         down, sign = f"floor({a} / {b})", "//" if isinstance(node.op, ast.FloorDiv) else "%"
@@ -363,22 +363,22 @@ class Expressions:
         )
 
     def _power(self, base: Any, exponent: Any) -> Any:
-        if not isinstance(base, PrimExpr) and not isinstance(exponent, PrimExpr):
+        if not isinstance(base, ir.PrimExpr) and not isinstance(exponent, ir.PrimExpr):
             return base**exponent
         if isinstance(exponent, int) and 1 <= exponent <= 4:
             result = base
             for _ in range(exponent - 1):
                 result = result * base
             return result
-        return ops.power(*self._same_kind(base, exponent))
+        return ir.ops.power(*self._same_kind(base, exponent))
 
     def _unary(self, node: ast.UnaryOp) -> Any:
         value = self.value(node.operand)
         if isinstance(node.op, ast.Not):
             self._check_condition(node.operand, value, "`not` takes a condition")
-            return ops.logical_not(value)
+            return ir.ops.logical_not(value)
         if isinstance(node.op, ast.Invert):
-            if isinstance(value, PrimExpr) and value.dtype.is_float:
+            if isinstance(value, ir.PrimExpr) and value.dtype.is_float:
                 fail_at(
                     self.source,
                     node,
@@ -390,7 +390,7 @@ class Expressions:
 
     def _negative(self, node: ast.UnaryOp, value: Any) -> Any:
         """`-value`; unsigned integers wrap around, as NumPy's do."""
-        dtype = value.dtype if isinstance(value, PrimExpr) else None
+        dtype = value.dtype if isinstance(value, ir.PrimExpr) else None
         if dtype is not None and dtype.is_bool:
             text = ast.unparse(node.operand)
             fail_at(
@@ -400,10 +400,10 @@ class Expressions:
                 f"write `not {text}`",
                 code="notation.not_a_number",
             )
-        return ops.make_zero(dtype) - value if dtype is not None and dtype.is_uint else -value
+        return ir.ops.make_zero(dtype) - value if dtype is not None and dtype.is_uint else -value
 
-    def _compare(self, node: ast.Compare) -> PrimExpr:
-        terms: list[PrimExpr] = []
+    def _compare(self, node: ast.Compare) -> ir.PrimExpr:
+        terms: list[ir.PrimExpr] = []
         left = self.value(node.left)
         for op, operand in zip(node.ops, node.comparators):
             compare = _COMPARE.get(type(op))
@@ -417,10 +417,10 @@ class Expressions:
             right = self.value(operand)
             terms.append(compare(*self._same_kind(left, right)))
             left = right
-        return ops.all(*terms)
+        return ir.ops.all(*terms)
 
-    def _bool(self, node: ast.BoolOp) -> PrimExpr:
-        word, sign, combine = ("and", "&", ops.all) if isinstance(node.op, ast.And) else ("or", "|", ops.any)
+    def _bool(self, node: ast.BoolOp) -> ir.PrimExpr:
+        word, sign, combine = ("and", "&", ir.ops.all) if isinstance(node.op, ast.And) else ("or", "|", ir.ops.any)
         conditions = [self.build(v) for v in node.values]
         for written, condition in zip(node.values, conditions):
             if not condition.dtype.is_bool:
@@ -435,14 +435,14 @@ class Expressions:
                 )
         return combine(*conditions)
 
-    def _if(self, node: ast.IfExp) -> PrimExpr:
+    def _if(self, node: ast.IfExp) -> ir.PrimExpr:
         then, other = self._same_kind(
             self._in_branch(node.body, node.test, True), self._in_branch(node.orelse, node.test, False)
         )
         test = self.build(node.test)
         self._check_condition(node.test, test, "`if` takes a condition")
         then, other = self._numbers([then, other])
-        return ops.if_then_else(test, then, other)
+        return ir.ops.if_then_else(test, then, other)
 
     def _in_branch(self, node: ast.expr, test: ast.expr, taken: bool) -> Any:
         """The value of a branch, which is evaluated if `test` holds, or if it does not."""
@@ -452,13 +452,13 @@ class Expressions:
         finally:
             self.branches = around
 
-    def _numbers(self, values: list[Any], as_floats: bool = False) -> list[PrimExpr]:
+    def _numbers(self, values: list[Any], as_floats: bool = False) -> list[ir.PrimExpr]:
         """Values of which the plain numbers meet nothing that has a type: all are floats if one is."""
         as_floats = as_floats or any(isinstance(v, float) for v in values)
-        return [v if isinstance(v, PrimExpr) else self._typed(float(v) if as_floats else v) for v in values]
+        return [v if isinstance(v, ir.PrimExpr) else self._typed(float(v) if as_floats else v) for v in values]
 
     def _check_condition(self, node: ast.expr, value: Any, wanted: str) -> None:
-        if isinstance(value, PrimExpr) and not value.dtype.is_bool:
+        if isinstance(value, ir.PrimExpr) and not value.dtype.is_bool:
             text = ast.unparse(node)
             fail_at(
                 self.source,
@@ -474,11 +474,11 @@ class Expressions:
         if over and (name in REDUCTIONS or name in OVER):
             return self.lift(node, self.indices, self.branches)
         if name == "cast" and len(node.args) == 2 and isinstance(node.args[1], ast.Constant):
-            return ops.cast(node.args[1].value, self.build(node.args[0]))
+            return ir.ops.cast(node.args[1].value, self.build(node.args[0]))
         if name in DTYPES and len(node.args) == 1:
-            return ops.cast(name, self.build(node.args[0]))
+            return ir.ops.cast(name, self.build(node.args[0]))
         if isinstance(node.func, ast.Attribute) and name == "astype":
-            return ops.cast(self._dtype(node), self.build(node.func.value))
+            return ir.ops.cast(self._dtype(node), self.build(node.func.value))
         if isinstance(node.func, ast.Attribute) and not isinstance(node.func.value, (ast.Name, ast.Attribute)):
             self._refuse_method(name, node, node.func.value)
         return self._function(name, node)
@@ -559,11 +559,11 @@ class Expressions:
                 code="notation.wrong_argument_count",
             )
         args = self._arguments(name, node.args)
-        if not any(isinstance(a, PrimExpr) for a in args):
+        if not any(isinstance(a, ir.PrimExpr) for a in args):
             return getattr(builtins, name)(args) if name in ("max", "min") else _of_numbers(name, args)
-        first = next((a for a in args if isinstance(a, PrimExpr) and not a.dtype.is_bool), None)
+        first = next((a for a in args if isinstance(a, ir.PrimExpr) and not a.dtype.is_bool), None)
         if first is not None:
-            args = [a if isinstance(a, PrimExpr) else self._as_type_of(first, a) for a in args]
+            args = [a if isinstance(a, ir.PrimExpr) else self._as_type_of(first, a) for a in args]
         args = self._numbers(args, as_floats=name not in ("where", "select"))
         if name in _OF_FLOATS:
             self._check_floats(name, node, args)
@@ -605,7 +605,7 @@ class Expressions:
                 "it is called once, with expressions for numbers",
                 code="notation.own_function_failed",
             )
-        if not isinstance(result, (PrimExpr, int, float)):
+        if not isinstance(result, (ir.PrimExpr, int, float)):
             fail_at(
                 self.source,
                 node,
@@ -614,7 +614,7 @@ class Expressions:
             )
         return result
 
-    def _subscript(self, node: ast.Subscript) -> PrimExpr:
+    def _subscript(self, node: ast.Subscript) -> ir.PrimExpr:
         if not isinstance(node.value, ast.Name):
             fail_at(self.source, node, f"`{ast.unparse(node.value)}` is not a tensor", code="notation.not_a_tensor")
         name = node.value.id
@@ -653,16 +653,16 @@ def index_items(node: ast.Subscript) -> list[ast.expr]:
     return list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
 
 
-def _place(value: PrimExpr, span: Span) -> None:
+def _place(value: ir.PrimExpr, span: ir.Span) -> None:
     """Give the parts of a new expression that have no place yet the one of their syntax."""
     pending: list[Any] = [value]
     while pending:
         node = pending.pop()
-        if getattr(node, "span", None) or isinstance(node, (Var, IterVar)):
+        if getattr(node, "span", None) or isinstance(node, (ir.Var, ir.IterVar)):
             continue
         node.span = span.of(node)
         for name in ("a", "b", "value", "condition", "true_value", "false_value"):
             child = getattr(node, name, None)
-            if isinstance(child, PrimExpr):
+            if isinstance(child, ir.PrimExpr):
                 pending.append(child)
-        pending.extend(a for a in getattr(node, "args", ()) if isinstance(a, PrimExpr))
+        pending.extend(a for a in getattr(node, "args", ()) if isinstance(a, ir.PrimExpr))

@@ -18,11 +18,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvmagic import te
-from tvmagic.ir import Add, DataType, Div, Mul, PrimExpr, Sub, ops
+from tvmagic import ir, te
 from tvmagic.lazy import cached_property
 
-_WIDE = DataType("float32")
+_WIDE = ir.DataType("float32")
 
 
 def is_narrow_float(dtype: Any) -> bool:
@@ -30,22 +29,22 @@ def is_narrow_float(dtype: Any) -> bool:
     return str(dtype) in ("float16", "bfloat16")
 
 
-def widen(term: PrimExpr) -> PrimExpr:
+def widen(term: ir.PrimExpr) -> ir.PrimExpr:
     """The term of a sum in float32.
 
     `+ - * /` are computed in float32, too: a product of two 16-bit floats is exact there. Functions, conditionals and conversions
     that the cell spells out are rounded as they are written.
     """
-    if isinstance(term, (Add, Sub, Mul, Div)):
+    if isinstance(term, (ir.Add, ir.Sub, ir.Mul, ir.Div)):
         wide = type(term)(widen(term.a), widen(term.b))
         wide.span = term.span
         return wide
-    return ops.cast(_WIDE, term)
+    return ir.ops.cast(_WIDE, term)
 
 
-def round_to(dtype: Any, value: PrimExpr) -> PrimExpr:
+def round_to(dtype: Any, value: ir.PrimExpr) -> ir.PrimExpr:
     """A value in `dtype`, rounded if it was computed in float32 for it."""
-    return ops.cast(dtype, value) if value.dtype != dtype else value
+    return ir.ops.cast(dtype, value) if value.dtype != dtype else value
 
 
 class WideSum:
@@ -55,11 +54,11 @@ class WideSum:
     """
 
     def __init__(self, wide: te.Tensor, dtype: Any, result_name: str) -> None:
-        self.wide, self.dtype, self.result_name = wide, DataType(str(dtype)), result_name
+        self.wide, self.dtype, self.result_name = wide, ir.DataType(str(dtype)), result_name
         self.name, self.shape, self.op = wide.name, wide.shape, wide.op
 
-    def __call__(self, *indices: Any) -> PrimExpr:
-        return ops.cast(self.dtype, self.wide(*indices))
+    def __call__(self, *indices: Any) -> ir.PrimExpr:
+        return ir.ops.cast(self.dtype, self.wide(*indices))
 
     @cached_property
     def result(self) -> te.Tensor:

@@ -6,40 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    And,
-    AttrStmt,
-    BinaryOp,
-    Block,
-    BlockRealize,
-    Broadcast,
-    BufferLoad,
-    BufferStore,
-    Call,
-    Cast,
-    ConstExpr,
-    For,
-    IfThenElse,
-    IterVar,
-    Let,
-    LetStmt,
-    Node,
-    Not,
-    Or,
-    PrimExpr,
-    ProducerLoad,
-    ProducerRealize,
-    ProducerStore,
-    Ramp,
-    Select,
-    SeqStmt,
-    Shuffle,
-    Stmt,
-    Var,
-    Visitor,
-    handles,
-)
 from tvmagic.ir.query import callee
 from tvmagic.ir.semantics import compute
 
@@ -100,7 +68,7 @@ class _Done(Exception):
 
 
 def trace_accesses(
-    stmt: Stmt, name: str, limit: int = 4096, once: bool = False, first_instance: bool = False, size: int = 8
+    stmt: ir.Stmt, name: str, limit: int = 4096, once: bool = False, first_instance: bool = False, size: int = 8
 ) -> Accesses:
     """Run the loops of a statement and note each touch of the buffer or tensor called `name`.
 
@@ -118,7 +86,7 @@ def trace_accesses(
     return tracer.trace(stmt).of(name)
 
 
-def trace_all(stmt: Stmt, names: Iterable[str], limit: int = 4096, size: int = 8) -> Trace:
+def trace_all(stmt: ir.Stmt, names: Iterable[str], limit: int = 4096, size: int = 8) -> Trace:
     """Run the loops of a statement and note each touch of the buffers or tensors called `names`, `limit` at most, with the
     statement and the loops' values."""
     tracer = _Tracer(set(names), limit, False, False, size)
@@ -131,22 +99,25 @@ def _name_of(node: Any) -> str:
     return producer.name if producer is not None else node.buffer.name
 
 
-class _Uses(Visitor):
+class _Uses(ir.Visitor):
     """The statements that have a touch of the buffer inside, and the variables that choose elements."""
 
     def __init__(self, names: set[str]) -> None:
         self.names = names
         self.above: list[Any] = []
         self.relevant: set[int] = set()
-        self.variables: set[Var] = set()
-        self.bound: dict[Var, Any] = {}
+        self.variables: set[ir.Var] = set()
+        self.bound: dict[ir.Var, Any] = {}
         self.sizes: dict[str, list[Any]] = {}
         self.axes: dict[str, list[str]] = {}
 
-    @handles(Node)
-    def every(self, node: Node) -> None:
+    @ir.handles(ir.Node)
+    def every(self, node: ir.Node) -> None:
         self.above.append(node)
-        if isinstance(node, (BufferLoad, BufferStore, ProducerLoad, ProducerStore)) and _name_of(node) in self.names:
+        if (
+            isinstance(node, (ir.BufferLoad, ir.BufferStore, ir.ProducerLoad, ir.ProducerStore))
+            and _name_of(node) in self.names
+        ):
             self.relevant.update(id(n) for n in self.above)
             self.note(node.indices)
             self.note((getattr(node, "predicate", None),))
@@ -154,11 +125,11 @@ class _Uses(Visitor):
             owner = touched.producer if hasattr(touched, "producer") else touched.buffer
             self.sizes[_name_of(node)] = list(owner.shape)
             self.axes.setdefault(_name_of(node), [str(i) for i in node.indices])
-        if isinstance(node, IfThenElse):
+        if isinstance(node, ir.IfThenElse):
             self.note((node.condition,))
-        if isinstance(node, (LetStmt, Let)):
+        if isinstance(node, (ir.LetStmt, ir.Let)):
             self.bound[node.var] = node.value
-        if isinstance(node, BlockRealize):
+        if isinstance(node, ir.BlockRealize):
             self.note((node.predicate,))
             self.bound.update((iv.var, v) for iv, v in zip(node.block.iter_vars, node.iter_values))
         self.visit_children(node)
@@ -168,39 +139,39 @@ class _Uses(Visitor):
         pending = list(nodes)
         while pending:
             node = pending.pop()
-            if isinstance(node, Var):
+            if isinstance(node, ir.Var):
                 if node not in self.variables:
                     self.variables.add(node)
                     pending.append(self.bound.get(node))
-            elif isinstance(node, Node):
+            elif isinstance(node, ir.Node):
                 for f in node.FIELDS:
                     value = getattr(node, f.name)
                     pending.extend(value if isinstance(value, tuple) else (value,))
 
 
-class _Tracer(Visitor):
+class _Tracer(ir.Visitor):
     def __init__(self, names: set[str], limit: int, once: bool, first_instance: bool, size: int) -> None:
         self.names, self.limit, self.once, self.first_instance, self.size = names, limit, once, first_instance, size
         self.events: list[Access] = []
-        self.values: dict[Var, Any] = {}
+        self.values: dict[ir.Var, Any] = {}
         self.relevant: set[int] = set()
-        self.variables: set[Var] = set()
+        self.variables: set[ir.Var] = set()
         self.shapes: dict[str, list[int]] = {}
         self.axes: dict[str, list[str]] = {}
         self.complete = True
         self.consumer = ""
-        self.loops: list[Var] = []
+        self.loops: list[ir.Var] = []
         self.statements: list[tuple[str, tuple[str, ...]]] = []
         self.number_of: dict[int, int] = {}
         self.statement_now = -1
 
-    def prepare(self, stmt: Stmt) -> None:
+    def prepare(self, stmt: ir.Stmt) -> None:
         uses = _Uses(self.names)
         uses.visit(stmt)
         self.relevant, self.variables, self.axes = uses.relevant, uses.variables, uses.axes
         self.shapes = {name: [self.number(s) for s in sizes] for name, sizes in uses.sizes.items()}
 
-    def trace(self, stmt: Stmt) -> Trace:
+    def trace(self, stmt: ir.Stmt) -> Trace:
         """Run the statement."""
         try:
             self.visit(stmt)
@@ -208,7 +179,7 @@ class _Tracer(Visitor):
             pass
         return Trace(self.shapes, self.axes, self.events, self.statements, self.complete)
 
-    def number(self, node: PrimExpr) -> int:
+    def number(self, node: ir.PrimExpr) -> int:
         value = self.visit(node)
         return value[0] if isinstance(value, tuple) else int(value)
 
@@ -233,23 +204,23 @@ class _Tracer(Visitor):
 
     # ------------------------------------------------------------------------ statements
 
-    @handles(Stmt)
-    def statement(self, node: Stmt) -> None:
+    @ir.handles(ir.Stmt)
+    def statement(self, node: ir.Stmt) -> None:
         for f in node.FIELDS:
             value = getattr(node, f.name)
             if f.kind.name == "STMT" and value is not None:
                 self.run(value)
 
-    def run(self, stmt: Stmt) -> None:
+    def run(self, stmt: ir.Stmt) -> None:
         if id(stmt) in self.relevant:
             self.visit(stmt)
 
-    @handles(SeqStmt)
-    def sequence(self, node: SeqStmt) -> None:
+    @ir.handles(ir.SeqStmt)
+    def sequence(self, node: ir.SeqStmt) -> None:
         for part in node.seq:
             self.run(part)
 
-    @handles(BufferStore, ProducerStore)
+    @ir.handles(ir.BufferStore, ir.ProducerStore)
     def store(self, node: Any) -> None:
         self.consumer, self.statement_now = _name_of(node), self.numbered(node)
         self.visit(node.value)
@@ -265,14 +236,14 @@ class _Tracer(Visitor):
             self.statements.append((f"{_name_of(node)}[{indices}] = {node.value}", tuple(v.name for v in self.loops)))
         return number
 
-    @handles(ProducerRealize)
-    def realize(self, node: ProducerRealize) -> None:
+    @ir.handles(ir.ProducerRealize)
+    def realize(self, node: ir.ProducerRealize) -> None:
         self.run(node.body)
         if self.first_instance and node.producer.name in self.names:
             raise _Done
 
-    @handles(For)
-    def loop(self, node: For) -> None:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> None:
         begin, extent = self.number(node.min), self.number(node.extent)
         if self.once and node.loop_var not in self.variables:
             extent = min(extent, 1)
@@ -282,9 +253,9 @@ class _Tracer(Visitor):
             self.run(node.body)
         self.loops.pop()
 
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> None:
-        if node.attr_key == "thread_extent" and isinstance(node.node, IterVar) and node.node.var not in self.values:
+    @ir.handles(ir.AttrStmt)
+    def attribute(self, node: ir.AttrStmt) -> None:
+        if node.attr_key == "thread_extent" and isinstance(node.node, ir.IterVar) and node.node.var not in self.values:
             self.loops.append(node.node.var)
             for step in range(self.number(node.value)):
                 self.values[node.node.var] = step
@@ -294,29 +265,29 @@ class _Tracer(Visitor):
             return
         self.run(node.body)
 
-    @handles(IfThenElse)
-    def branch(self, node: IfThenElse) -> None:
+    @ir.handles(ir.IfThenElse)
+    def branch(self, node: ir.IfThenElse) -> None:
         chosen = node.then_case if self.visit(node.condition) else node.else_case
         if chosen is not None:
             self.run(chosen)
 
-    @handles(LetStmt)
-    def let_stmt(self, node: LetStmt) -> None:
+    @ir.handles(ir.LetStmt)
+    def let_stmt(self, node: ir.LetStmt) -> None:
         self.values[node.var] = self.visit(node.value)
         self.run(node.body)
 
-    @handles(BlockRealize)
-    def block_realize(self, node: BlockRealize) -> None:
+    @ir.handles(ir.BlockRealize)
+    def block_realize(self, node: ir.BlockRealize) -> None:
         for iv, value in zip(node.block.iter_vars, node.iter_values):
             self.values[iv.var] = self.visit(value)
         if self.visit(node.predicate):
             self.block(node.block)
 
-    def block(self, block: Block) -> None:
+    def block(self, block: ir.Block) -> None:
         starts = (
             self.values[iv.var] == self.number(iv.dom.min)
             for iv in block.iter_vars
-            if iv.iter_type == IterVar.CommReduce and iv.dom is not None
+            if iv.iter_type == ir.IterVar.CommReduce and iv.dom is not None
         )
         if block.init is not None and all(starts):
             self.run(block.init)
@@ -324,20 +295,20 @@ class _Tracer(Visitor):
 
     # ------------------------------------------------------------------------ expressions
 
-    @handles(ConstExpr)
+    @ir.handles(ir.ConstExpr)
     def constant(self, node: Any) -> Any:
         return node.value
 
-    @handles(Var)
-    def var(self, node: Var) -> Any:
+    @ir.handles(ir.Var)
+    def var(self, node: ir.Var) -> Any:
         return self.values.get(node, self.size)
 
-    @handles(BinaryOp)
-    def operation(self, node: BinaryOp) -> Any:
+    @ir.handles(ir.BinaryOp)
+    def operation(self, node: ir.BinaryOp) -> Any:
         return _lanewise(node, self.visit(node.a), self.visit(node.b))
 
-    @handles(Shuffle)
-    def shuffle(self, node: Shuffle) -> Any:
+    @ir.handles(ir.Shuffle)
+    def shuffle(self, node: ir.Shuffle) -> Any:
         lanes: list[Any] = []
         for vector in node.vectors:
             value = self.visit(vector)
@@ -345,54 +316,54 @@ class _Tracer(Visitor):
         picked = [lanes[self.number(index)] for index in node.indices]
         return tuple(picked) if len(picked) > 1 else picked[0]
 
-    @handles(Ramp)
-    def ramp(self, node: Ramp) -> Any:
+    @ir.handles(ir.Ramp)
+    def ramp(self, node: ir.Ramp) -> Any:
         base, stride = self.number(node.base), self.number(node.stride)
         return tuple(base + stride * i for i in range(node.dtype.lanes))
 
-    @handles(Broadcast)
-    def broadcast(self, node: Broadcast) -> Any:
+    @ir.handles(ir.Broadcast)
+    def broadcast(self, node: ir.Broadcast) -> Any:
         return (self.visit(node.value),) * node.dtype.lanes
 
-    @handles(Cast)
-    def cast(self, node: Cast) -> Any:
+    @ir.handles(ir.Cast)
+    def cast(self, node: ir.Cast) -> Any:
         return self.visit(node.value)
 
-    @handles(Not)
-    def negation(self, node: Not) -> Any:
+    @ir.handles(ir.Not)
+    def negation(self, node: ir.Not) -> Any:
         return not self.visit(node.a)
 
-    @handles(And, Or)
+    @ir.handles(ir.And, ir.Or)
     def logical(self, node: Any) -> Any:
         first = self.visit(node.a)
         if isinstance(first, tuple):
             return _lanewise(node, first, self.visit(node.b))
-        return self.visit(node.b) if bool(first) == isinstance(node, And) else first
+        return self.visit(node.b) if bool(first) == isinstance(node, ir.And) else first
 
-    @handles(Select)
-    def select(self, node: Select) -> Any:
+    @ir.handles(ir.Select)
+    def select(self, node: ir.Select) -> Any:
         return self.visit(node.true_value if self.visit(node.condition) else node.false_value)
 
-    @handles(Let)
-    def let(self, node: Let) -> Any:
+    @ir.handles(ir.Let)
+    def let(self, node: ir.Let) -> Any:
         self.values[node.var] = self.visit(node.value)
         return self.visit(node.body)
 
-    @handles(Call)
-    def call(self, node: Call) -> Any:
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> Any:
         name = callee(node)
         if name == "tir.if_then_else":
             return self.visit(node.args[1] if self.visit(node.args[0]) else node.args[2])
         values = [self.visit(a) for a in node.args]
         return values[0] if name == "tir.likely" else 0
 
-    @handles(BufferLoad, ProducerLoad)
+    @ir.handles(ir.BufferLoad, ir.ProducerLoad)
     def load(self, node: Any) -> Any:
         self.touch(node, False)
         return 0
 
 
-def _lanewise(node: BinaryOp, a: Any, b: Any) -> Any:
+def _lanewise(node: ir.BinaryOp, a: Any, b: Any) -> Any:
     """The value of an operator for those of its operands; tuples have one for each lane."""
     op, dtype = type(node), node.a.dtype.element_of
     if isinstance(a, tuple) or isinstance(b, tuple):

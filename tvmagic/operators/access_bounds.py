@@ -6,28 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tvmagic import te
+from tvmagic import ir, te
 from tvmagic.arith import ProofStrength
-from tvmagic.ir import (
-    Allocate,
-    AllocateConst,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Call,
-    Cast,
-    DataType,
-    IntImm,
-    PrimExpr,
-    PrimFunc,
-    ProducerLoad,
-    Range,
-    Select,
-    Var,
-    handles,
-    ops,
-)
 from tvmagic.ir.query import contains, is_call
 from tvmagic.operators.analysis import without_views
 from tvmagic.operators.arrays import evaluate_size
@@ -45,13 +25,13 @@ class Accesses(AnalyzerVisitor):
     copied: the tensors that take over elements of a tensor as they are, both by the same.
     """
 
-    def __init__(self, outputs: Sequence[Any], func: PrimFunc | None = None) -> None:
+    def __init__(self, outputs: Sequence[Any], func: ir.PrimFunc | None = None) -> None:
         super().__init__()
         self.open: list[Any] = []
-        self.limits: dict[int, list[PrimExpr]] = {}
+        self.limits: dict[int, list[ir.PrimExpr]] = {}
         self.copied: dict[int, set[int]] = {}
-        self.memory: dict[Var, _Memory] = {}  # by its pointer
-        self.fitting: dict[Buffer, bool] = {}
+        self.memory: dict[ir.Var, _Memory] = {}  # by its pointer
+        self.fitting: dict[ir.Buffer, bool] = {}
         if func is not None:
             func = without_views(func)
             for buffer in func.buffer_map.values():
@@ -80,10 +60,12 @@ class Accesses(AnalyzerVisitor):
     def depend_on_data(self) -> bool:
         """Whether some index is computed from elements, so that these decide whether it is inside."""
         return any(
-            contains(index, ProducerLoad, BufferLoad) for node in self.open for index in getattr(node, "indices", ())
+            contains(index, ir.ProducerLoad, ir.BufferLoad)
+            for node in self.open
+            for index in getattr(node, "indices", ())
         )
 
-    def _operation(self, operation: Any, time: Range | None) -> None:
+    def _operation(self, operation: Any, time: ir.Range | None) -> None:
         """`time`: when the operation is computed, if it is a step of a recurrence."""
         if isinstance(operation, te.ComputeOp):
             for number, iv in enumerate((*operation.axis, *operation.reduce_axis)):
@@ -104,8 +86,8 @@ class Accesses(AnalyzerVisitor):
 
     # ------------------------------------------------------------------------ what bounds a variable
 
-    @handles(BlockRealize)
-    def block(self, node: BlockRealize) -> None:
+    @ir.handles(ir.BlockRealize)
+    def block(self, node: ir.BlockRealize) -> None:
         """What the variables are bound to counts, not the domains that the block claims."""
         for value in node.iter_values:
             self.visit(value)
@@ -120,88 +102,88 @@ class Accesses(AnalyzerVisitor):
 
     # ------------------------------------------------------------------------ memory
 
-    @handles(Allocate, AllocateConst)
+    @ir.handles(ir.Allocate, ir.AllocateConst)
     def allocate(self, node: Any) -> None:
         self.memory[node.buffer_var] = _Memory(_elements(node.extents, ()), node.dtype)
         self.visit_children(node)
 
-    def _own(self, buffer: Buffer) -> None:
+    def _own(self, buffer: ir.Buffer) -> None:
         """Note that a buffer is the whole of its memory."""
         self.memory[buffer.data] = _Memory(_elements(buffer.shape, buffer.strides), buffer.dtype)
         self.fitting[buffer] = True
 
-    def _fits(self, buffer: Buffer) -> bool:
+    def _fits(self, buffer: ir.Buffer) -> bool:
         """Whether a buffer ends where the memory that it is on ends, or before."""
         if buffer not in self.fitting:
             memory = self.memory.get(buffer.data)
             end = buffer.elem_offset + _elements(buffer.shape, buffer.strides)
             self.fitting[buffer] = memory is None or self._proved(
-                ops.less_equal(end * _bits(buffer.dtype), memory.elements * _bits(memory.dtype))
+                ir.ops.less_equal(end * _bits(buffer.dtype), memory.elements * _bits(memory.dtype))
             )
         return self.fitting[buffer]
 
     # ------------------------------------------------------------------------ accesses
 
-    @handles(BufferLoad, BufferStore)
+    @ir.handles(ir.BufferLoad, ir.BufferStore)
     def access(self, node: Any) -> None:
         self.visit_children(node)
         self._check(node, node.indices, node.buffer.shape)
-        if isinstance(node, BufferStore):
+        if isinstance(node, ir.BufferStore):
             self._copy(node.value, node.buffer.data)
         if not self._fits(node.buffer) and node not in self.open:
             self.open.append(node)
 
-    @handles(Call)
-    def call(self, node: Call) -> None:
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> None:
         super().call(node)
         if is_call(node, "tir.tvm_access_ptr") and (memory := self.memory.get(node.args[1])) is not None:
             kind, _, first, count, _ = node.args
             end = (first + count) * _bits(kind.dtype)
-            inside = ops.less_equal(end, memory.elements * _bits(memory.dtype))
-            if not all(map(self._proved, (ops.greater_equal(first, 0), ops.greater_equal(count, 0), inside))):
+            inside = ir.ops.less_equal(end, memory.elements * _bits(memory.dtype))
+            if not all(map(self._proved, (ir.ops.greater_equal(first, 0), ir.ops.greater_equal(count, 0), inside))):
                 self.open.append(node)
 
-    @handles(ProducerLoad)
-    def read(self, node: ProducerLoad) -> None:
+    @ir.handles(ir.ProducerLoad)
+    def read(self, node: ir.ProducerLoad) -> None:
         self.visit_children(node)
         self._check(node, node.indices, node.producer.shape)
 
-    def _check(self, node: Any, indices: Iterable[PrimExpr], shape: Iterable[Any]) -> None:
+    def _check(self, node: Any, indices: Iterable[ir.PrimExpr], shape: Iterable[Any]) -> None:
         pairs = list(zip(indices, shape))
         for index, size in pairs:
             self._note_limit(index, size)
         if not all(self._inside(index, size) for index, size in pairs):
             self.open.append(node)
 
-    def _inside(self, index: PrimExpr, size: PrimExpr) -> bool:
+    def _inside(self, index: ir.PrimExpr, size: ir.PrimExpr) -> bool:
         """Whether `index` is at least 0 and less than `size`."""
         if index.dtype.lanes != 1:
             return False
-        if isinstance(size, IntImm):
+        if isinstance(size, ir.IntImm):
             bound = self.analyzer.const_int_bound(index)
             if bound.min_value >= 0 and bound.max_value < size.value:
                 return True
-        return self._proved(ops.greater_equal(index, 0)) and self._proved(ops.less(index, size))
+        return self._proved(ir.ops.greater_equal(index, 0)) and self._proved(ir.ops.less(index, size))
 
-    def _proved(self, claim: PrimExpr) -> bool:
+    def _proved(self, claim: ir.PrimExpr) -> bool:
         return self.analyzer.can_prove(claim, ProofStrength.SYMBOLIC_BOUND)
 
-    def _note_limit(self, index: PrimExpr, size: Any) -> None:
-        while isinstance(index, Cast):
+    def _note_limit(self, index: ir.PrimExpr, size: Any) -> None:
+        while isinstance(index, ir.Cast):
             index = index.value
-        if isinstance(index, (ProducerLoad, BufferLoad)):
+        if isinstance(index, (ir.ProducerLoad, ir.BufferLoad)):
             self.limits.setdefault(id(_source(index)), []).append(size)
 
-    def _copy(self, value: PrimExpr, target: Any) -> None:
+    def _copy(self, value: ir.PrimExpr, target: Any) -> None:
         """Note whose elements the `value` that is stored in a target may be, as they are."""
         pending = [value]
         while pending:
             value = pending.pop()
-            if isinstance(value, (ProducerLoad, BufferLoad)):
+            if isinstance(value, (ir.ProducerLoad, ir.BufferLoad)):
                 self.copied.setdefault(id(_source(value)), set()).add(id(target))
-            elif isinstance(value, Cast):
+            elif isinstance(value, ir.Cast):
                 pending.append(value.value)
-            elif isinstance(value, Select):
+            elif isinstance(value, ir.Select):
                 pending += [value.true_value, value.false_value]
             elif is_call(value, "tir.if_then_else"):
                 pending += value.args[1:]
@@ -211,13 +193,13 @@ class Accesses(AnalyzerVisitor):
 class _Memory:
     """How many elements there are behind a pointer, and of which type."""
 
-    elements: PrimExpr
-    dtype: DataType
+    elements: ir.PrimExpr
+    dtype: ir.DataType
 
 
-def _elements(shape: Iterable[PrimExpr], strides: Iterable[PrimExpr]) -> PrimExpr:
+def _elements(shape: Iterable[ir.PrimExpr], strides: Iterable[ir.PrimExpr]) -> ir.PrimExpr:
     """How many elements of memory a buffer spans."""
-    total: PrimExpr = IntImm("int64", 1)
+    total: ir.PrimExpr = ir.IntImm("int64", 1)
     strides = list(strides)
     if not strides:
         for size in shape:
@@ -228,13 +210,13 @@ def _elements(shape: Iterable[PrimExpr], strides: Iterable[PrimExpr]) -> PrimExp
     return total
 
 
-def _bits(dtype: DataType) -> int:
+def _bits(dtype: ir.DataType) -> int:
     return dtype.bits * dtype.lanes
 
 
 def _source(load: Any) -> Any:
     """What stands for the tensor or the buffer that is read."""
-    return _key(load.producer if isinstance(load, ProducerLoad) else load.buffer)
+    return _key(load.producer if isinstance(load, ir.ProducerLoad) else load.buffer)
 
 
 def _key(tensor: Any) -> Any:

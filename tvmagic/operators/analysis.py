@@ -6,20 +6,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from tvmagic import ir
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Call,
-    IntImm,
-    PrimFunc,
-    Var,
-    Visitor,
-    While,
-    handles,
-    post_order_visit,
-)
 from tvmagic.ir.query import callee, contains, is_call
 from tvmagic.operators.arrays import evaluate_size
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
@@ -46,13 +34,13 @@ def iterations(op: Operator, sizes: Mapping[Any, int]) -> Iterator[int]:
             continue
 
 
-def check_loops_end(func: PrimFunc) -> None:
+def check_loops_end(func: ir.PrimFunc) -> None:
     """Raise a TVMagicError for a `while` that never ends once it begins: nothing in its condition is read from memory."""
 
     def check(node: Any) -> None:
-        if not isinstance(node, While) or (isinstance(node.condition, IntImm) and not node.condition.value):
+        if not isinstance(node, ir.While) or (isinstance(node.condition, ir.IntImm) and not node.condition.value):
             return
-        if not contains(node.condition, BufferLoad, Call):
+        if not contains(node.condition, ir.BufferLoad, ir.Call):
             raise TVMagicError(
                 f"`while {node.condition}` never ends: nothing changes its condition",
                 node=node,
@@ -60,10 +48,10 @@ def check_loops_end(func: PrimFunc) -> None:
                 code="operator.endless_loop",
             )
 
-    post_order_visit(func.body, check)
+    ir.post_order_visit(func.body, check)
 
 
-def without_views(func: PrimFunc) -> PrimFunc:
+def without_views(func: ir.PrimFunc) -> ir.PrimFunc:
     """A function whose accesses of buffers that blocks match are accesses of what they are views of.
 
     Raises a TVMagicError for a view that cannot be one, as of another dtype.
@@ -71,7 +59,7 @@ def without_views(func: PrimFunc) -> PrimFunc:
     return func.with_body(MatchLower(func).visit(func.body))
 
 
-class _Writes(Visitor):
+class _Writes(ir.Visitor):
     """The buffers that are stored into, and those whose pointers calls get and may store behind."""
 
     def __init__(self, params: set[Any]) -> None:
@@ -79,26 +67,26 @@ class _Writes(Visitor):
         self.stored: set[Any] = set()
         self.handed: set[Any] = set()
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> None:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> None:
         self.stored.add(node.buffer.data)
         self.visit_children(node)
 
-    @handles(Call)
-    def call(self, node: Call) -> None:
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> None:
         name = callee(node)
         if name == "tir.tvm_access_ptr":
             mask = node.args[4]
-            if not isinstance(mask, IntImm) or mask.value & Buffer.WRITE:
+            if not isinstance(mask, ir.IntImm) or mask.value & ir.Buffer.WRITE:
                 self.stored.add(node.args[1])
-        elif name == "tir.address_of" and isinstance(node.args[0], BufferLoad):
+        elif name == "tir.address_of" and isinstance(node.args[0], ir.BufferLoad):
             self.handed.add(node.args[0].buffer.data)
         else:
-            self.handed.update(a for a in node.args if isinstance(a, Var) and a in self.params)
+            self.handed.update(a for a in node.args if isinstance(a, ir.Var) and a in self.params)
         self.visit_children(node)
 
 
-def written_buffers(func: PrimFunc) -> list[Any]:
+def written_buffers(func: ir.PrimFunc) -> list[Any]:
     """The parameters' buffers that the function writes, in the order of its parameters.
 
     What a call does behind a pointer is not known: in a function without stores it writes all that it gets.
@@ -110,33 +98,33 @@ def written_buffers(func: PrimFunc) -> list[Any]:
     return found or [b for b in buffers if b.data in writes.handed]
 
 
-class _Order(Visitor):
+class _Order(ir.Visitor):
     """Which buffers are stored into, and which are read before any store; a call reads behind what it gets."""
 
     def __init__(self) -> None:
         self.stored: set[Any] = set()
         self.early: set[Any] = set()
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> None:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> None:
         self.visit_children(node)
         self.stored.add(node.buffer.data)
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> None:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> None:
         self.visit_children(node)
         self._read(node.buffer.data)
 
-    @handles(Call)
-    def call(self, node: Call) -> None:
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> None:
         if is_call(node, "tir.tvm_access_ptr"):
             mask = node.args[4]
-            if not isinstance(mask, IntImm) or mask.value & Buffer.READ:
+            if not isinstance(mask, ir.IntImm) or mask.value & ir.Buffer.READ:
                 self._read(node.args[1])
             self.stored.add(node.args[1])
         self.visit_children(node)
         for arg in node.args:
-            if isinstance(arg, Var) and arg.dtype.is_handle:
+            if isinstance(arg, ir.Var) and arg.dtype.is_handle:
                 self._read(arg)
 
     def _read(self, data: Any) -> None:
@@ -144,7 +132,7 @@ class _Order(Visitor):
             self.early.add(data)
 
 
-def read_before_written(func: PrimFunc, outputs: list[Any]) -> list[Any]:
+def read_before_written(func: ir.PrimFunc, outputs: list[Any]) -> list[Any]:
     """The outputs that are read before all stores into them: what is read is the caller's."""
     order = _Order()
     order.visit(func.body)

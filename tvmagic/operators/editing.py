@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.errors import DiagnosticError, TVMagicError, did_you_mean
-from tvmagic.ir import (
-    FloatImm,
-    IRModule,
-    Mutator,
-    Node,
-    PrimExpr,
-    PrimFunc,
-    handles,
-    post_order_visit,
-    structural_equal,
-    verify_well_formed,
-)
 from tvmagic.ir.semantics import Neutral
 from tvmagic.notation.source import Source
 from tvmagic.operators.operator import Operator, Version
@@ -37,7 +26,7 @@ def editable(record: Record) -> dict[int, int]:
     passes = [n for n, s in enumerate(record) if s.kind == "pass" and not s.name.startswith("te.") and s.error is None]
     lowering = sum(n < record.lowered for n in passes) if record.lowered else len(passes)
     before = passes[0] - 1 if passes else -1  # the last call of a schedule, or what makes a function of it
-    start = [before] if before >= 0 and isinstance(record.steps[before].after, IRModule) else []
+    start = [before] if before >= 0 and isinstance(record.steps[before].after, ir.IRModule) else []
     return {n: max(lowering - i, 0) for i, n in enumerate([*start, *passes], start=not start)}
 
 
@@ -106,7 +95,7 @@ def edit(version: Version, step: str | int, text: str, name: str = "edited", sou
     # also read from its text, which leaves some names open, such as those of strides: what nobody edited is then the same
     unchanged = _taken(op, script(before.after), before, None)
     change = Step(f"edit after {before.name}", "schedule", unchanged, module)
-    change.changed = not structural_equal(unchanged, module)
+    change.changed = not ir.structural_equal(unchanged, module)
     edited = Edited(
         version.name, [*record.steps[: number + 1], change], module, editable(record)[number], record.parents
     )
@@ -129,12 +118,12 @@ def unedited(made: Version) -> Version:
     )
 
 
-def _taken(op: Operator, text: str, step: Step, source: Source | None) -> IRModule:
+def _taken(op: Operator, text: str, step: Step, source: Source | None) -> ir.IRModule:
     """The module that the text of a step's program says, edited or not."""
     return _neutral(without_index_condition(_read(op, text, source)), step.after)
 
 
-def _read(op: Operator, text: str, source: Source | None) -> IRModule:
+def _read(op: Operator, text: str, source: Source | None) -> ir.IRModule:
     """The module that an edited text says; it takes the operator's arguments."""
     try:
         found = from_source(text, check_well_formed=False)
@@ -143,40 +132,40 @@ def _read(op: Operator, text: str, source: Source | None) -> IRModule:
             place = error.span
             error.span = type(place)(source.name, place.line + 1, place.column, place.end_line + 1, place.end_column)
         raise
-    module = IRModule({op.name: found}) if isinstance(found, PrimFunc) else found
-    if not isinstance(module, IRModule) or len(module.functions) != 1:
+    module = ir.IRModule({op.name: found}) if isinstance(found, ir.PrimFunc) else found
+    if not isinstance(module, ir.IRModule) or len(module.functions) != 1:
         raise TVMagicError(
             f"the text is not one function, which `{op.name}` is",
             hint="keep the function's lines",
             code="edit.not_one_function",
         )
-    verify_well_formed(module)
+    ir.verify_well_formed(module)
     func = next(iter(module.functions.values()))
     _check_arguments(op, func)
     return module
 
 
-def _neutral(module: IRModule, before: IRModule) -> IRModule:
+def _neutral(module: ir.IRModule, before: ir.IRModule) -> ir.IRModule:
     """`module`, in which the starts of max and min are those of the program before: beyond all numbers, which a text
     does not show."""
-    starts: dict[tuple[str, float], FloatImm] = {}
+    starts: dict[tuple[str, float], ir.FloatImm] = {}
 
-    def look(node: Node) -> None:
-        if isinstance(node, FloatImm) and isinstance(node.value, Neutral):
+    def look(node: ir.Node) -> None:
+        if isinstance(node, ir.FloatImm) and isinstance(node.value, Neutral):
             starts[str(node.dtype), float(node.value)] = node
 
     for func in before.functions.values():
-        post_order_visit(func.body, look)
+        ir.post_order_visit(func.body, look)
 
-    class Restored(Mutator):
-        @handles(FloatImm)
-        def number(self, node: FloatImm) -> PrimExpr:
+    class Restored(ir.Mutator):
+        @ir.handles(ir.FloatImm)
+        def number(self, node: ir.FloatImm) -> ir.PrimExpr:
             return starts.get((str(node.dtype), float(node.value)), node)
 
     return module.map_functions(lambda f: f.with_body(Restored().visit(f.body))) if starts else module
 
 
-def _check_arguments(op: Operator, func: PrimFunc) -> None:
+def _check_arguments(op: Operator, func: ir.PrimFunc) -> None:
     buffers = [func.buffer_map.get(p) for p in func.params]
     given = [_argument_text(b) if b is not None else str(p) for b, p in zip(buffers, func.params)]
     wanted = [_argument_text(t) for t in op.args]

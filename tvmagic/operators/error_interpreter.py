@@ -11,26 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tvmagic import ir
 from tvmagic.eval.lanes import Storage
 from tvmagic.eval.machine import Machine, Unsupported
-from tvmagic.ir import (
-    AllocateConst,
-    BinaryOp,
-    Broadcast,
-    BufferStore,
-    Call,
-    Cast,
-    CmpOp,
-    ConstExpr,
-    IfThenElse,
-    IterVar,
-    Not,
-    PrimExpr,
-    Ramp,
-    Shuffle,
-    Var,
-    handles,
-)
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.operators.arrays import evaluate_size, laid_out, size_values
 from tvmagic.te.error_bound import Approximate, Value, binary, cast, choose, parts
@@ -80,17 +63,17 @@ def run_with_errors(op: Operator, inputs: Sequence[np.ndarray], seconds: float |
 class _ErrorMachine(Machine):
     """Integers are plain arrays as long as they are exact, so that indices and loops are those of the machine."""
 
-    @handles(ConstExpr)
+    @ir.handles(ir.ConstExpr)
     def _constant(self, node: Any) -> Array:
         return node.value if node.dtype.is_handle else constant(node)
 
-    @handles(Var, IterVar)
+    @ir.handles(ir.Var, ir.IterVar)
     def _var(self, node: Any) -> Array:
-        var = node.var if isinstance(node, IterVar) else node
+        var = node.var if isinstance(node, ir.IterVar) else node
         value = super()._var(var)
         return loaded(value, var.dtype) if getattr(value, "dtype", np.dtype(bool)).names else value
 
-    @handles(BinaryOp)
+    @ir.handles(ir.BinaryOp)
     def _binary(self, node: Any) -> Array:
         a = self.visit(node.a)
         holds, open_ = parts(a)
@@ -101,7 +84,7 @@ class _ErrorMachine(Machine):
         with self.where(may if name in ("And", "Or") else None):
             b = self.visit(node.b)
         result = self._typed(binary(type(node), a, b, node.a.dtype), node.dtype)
-        if isinstance(node, CmpOp):
+        if isinstance(node, ir.CmpOp):
             ties().observe(node, parts(result)[0], self.mask)
         return result
 
@@ -115,13 +98,13 @@ class _ErrorMachine(Machine):
         plain = np.asarray(plain).astype(kind, copy=False)
         return value._replace(value=plain) if isinstance(value, Approximate) else plain
 
-    @handles(Not)
-    def _not(self, node: Not) -> Array:
+    @ir.handles(ir.Not)
+    def _not(self, node: ir.Not) -> Array:
         value, error = parts(self.visit(node.a))
         return np.logical_not(value) if error is None else Approximate(np.logical_not(value), error)
 
-    @handles(Cast)
-    def _cast(self, node: Cast) -> Array:
+    @ir.handles(ir.Cast)
+    def _cast(self, node: ir.Cast) -> Array:
         return cast(self.visit(node.value), node.value.dtype, node.dtype)
 
     def _choose(self, condition: Any, yes: Any, no: Any) -> Array:
@@ -137,18 +120,18 @@ class _ErrorMachine(Machine):
             second = self.visit(no)
         return choose(chosen, first, second)
 
-    def called(self, name: str, node: Call, args: list[Array]) -> Array:
+    def called(self, name: str, node: ir.Call, args: list[Array]) -> Array:
         if name == "reinterpret":
             return reinterpreted(args[0], node.args[0].dtype, node.dtype)
         return self._typed(call(node, args), node.dtype)
 
-    @handles(Broadcast, Ramp, Shuffle)
+    @ir.handles(ir.Broadcast, ir.Ramp, ir.Shuffle)
     def _vector(self, node: Any) -> Array:
         raise Unsupported(
             "the function computes on vectors, whose rounding errors are not followed", code="error_bound.vectors"
         )
 
-    def kept(self, var: Var, value: Array) -> Array:
+    def kept(self, var: ir.Var, value: Array) -> Array:
         """The value of a variable as an array that the machine can repeat for lanes."""
         return cells(value, var.dtype) if isinstance(value, Approximate) else value
 
@@ -173,8 +156,8 @@ class _ErrorMachine(Machine):
         found = np.asarray(self._elements(storage, indices, dtype.lanes).copy())  # one record alone is a view of memory
         return loaded(found, dtype)
 
-    @handles(BufferStore)
-    def _store(self, node: BufferStore) -> None:
+    @ir.handles(ir.BufferStore)
+    def _store(self, node: ir.BufferStore) -> None:
         term = added_term(node)
         if term is None:
             found = cells(self.visit(node.value), node.value.dtype)
@@ -195,10 +178,10 @@ class _ErrorMachine(Machine):
             data["value"] = np.nan  # reading it early shows
         return Storage(name, data, len(self.contexts), mins, extents)
 
-    def constant_memory(self, node: AllocateConst) -> Array:
+    def constant_memory(self, node: ir.AllocateConst) -> Array:
         return cells(widened(super().constant_memory(node), node.dtype.element_of), node.dtype)
 
-    def deciding(self, node: PrimExpr) -> Array:
+    def deciding(self, node: ir.PrimExpr) -> Array:
         """Such a value has to be the same however the program rounds."""
         value, error = parts(self.visit(node))
         if error is not None and np.any(error):
@@ -207,8 +190,8 @@ class _ErrorMachine(Machine):
             )
         return value
 
-    @handles(IfThenElse)
-    def _if(self, node: IfThenElse) -> None:
+    @ir.handles(ir.IfThenElse)
+    def _if(self, node: ir.IfThenElse) -> None:
         value = self.deciding(node.condition)
         for branch, holds in ((node.then_case, value), (node.else_case, np.logical_not(value))):
             if branch is None or (np.ndim(holds) == 0 and not holds):

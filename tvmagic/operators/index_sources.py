@@ -9,22 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from tvmagic import te
-from tvmagic.ir import (
-    Allocate,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Call,
-    For,
-    Let,
-    LetStmt,
-    Node,
-    ProducerLoad,
-    While,
-    post_order_visit,
-)
+from tvmagic import ir, te
 from tvmagic.ir.query import callee
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
 
@@ -79,45 +64,45 @@ def _programs(op: Operator) -> Iterator[tuple[Any, Any]]:
 
 def _loaded(node: Any) -> set[Any]:
     """What an expression reads; a tensor or a buffer is read itself."""
-    if isinstance(node, (Buffer, te.Tensor)):
+    if isinstance(node, (ir.Buffer, te.Tensor)):
         return {_key(node)}
     found: set[Any] = set()
 
-    def look(inner: Node) -> None:
-        if isinstance(inner, ProducerLoad):
+    def look(inner: ir.Node) -> None:
+        if isinstance(inner, ir.ProducerLoad):
             found.add(inner.producer.op)
-        elif isinstance(inner, BufferLoad):
+        elif isinstance(inner, ir.BufferLoad):
             found.add(inner.buffer.data)
 
-    post_order_visit(node, look)
+    ir.post_order_visit(node, look)
     return found
 
 
 def _collect(node: Any, flows: dict[Any, set[Any]], sources: set[Any]) -> None:
     """Add what is read in indices, bounds and shift amounts to `sources`, and what each store reads to `flows`."""
 
-    def look(inner: Node) -> None:
-        if isinstance(inner, BufferStore):
+    def look(inner: ir.Node) -> None:
+        if isinstance(inner, ir.BufferStore):
             flows.setdefault(inner.buffer.data, set()).update(_loaded(inner.value))
         for value in _deciding(inner):
             sources.update(_loaded(value))
 
-    if not isinstance(node, (Buffer, te.Tensor)):
-        post_order_visit(node, look)
+    if not isinstance(node, (ir.Buffer, te.Tensor)):
+        ir.post_order_visit(node, look)
 
 
-def _deciding(node: Node) -> list[Any]:
+def _deciding(node: ir.Node) -> list[Any]:
     """The operands of a node that are indices, bounds or shift amounts, or may become ones by a variable."""
-    if isinstance(node, (ProducerLoad, BufferLoad, BufferStore)):
+    if isinstance(node, (ir.ProducerLoad, ir.BufferLoad, ir.BufferStore)):
         return list(node.indices)
-    if isinstance(node, For):
+    if isinstance(node, ir.For):
         return [node.min, node.extent]
-    if isinstance(node, While):
+    if isinstance(node, ir.While):
         return [node.condition]
-    if isinstance(node, Allocate):
+    if isinstance(node, ir.Allocate):
         return list(node.extents)
-    if isinstance(node, BlockRealize):
+    if isinstance(node, ir.BlockRealize):
         return list(node.iter_values)
-    if isinstance(node, (Let, LetStmt)):
+    if isinstance(node, (ir.Let, ir.LetStmt)):
         return [] if node.value.dtype.is_float else [node.value]
-    return [node.args[1]] if isinstance(node, Call) and callee(node) in _SHIFTS else []
+    return [node.args[1]] if isinstance(node, ir.Call) and callee(node) in _SHIFTS else []

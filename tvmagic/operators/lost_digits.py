@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tvmagic import te
-from tvmagic.ir import Cast, DataType, IntImm, ProducerLoad, Reduce, Span, Var, substitute
+from tvmagic import ir, te
 from tvmagic.ir.query import nodes_of
 from tvmagic.notation.source import Source
 from tvmagic.notation.syntax import as_read, over_names
@@ -39,7 +38,7 @@ class _LongSum:
 
     stage: Any
     terms: int
-    dtype: DataType
+    dtype: ir.DataType
     loss: float
 
 
@@ -78,17 +77,17 @@ def _is_lost(value: Any, output: Any) -> bool:
     return bool((finite & (apart > 0) & (apart >= least)).any())
 
 
-def _longest_sum(output: Any, sizes: Mapping[Var, int]) -> _LongSum | None:
+def _longest_sum(output: Any, sizes: Mapping[ir.Var, int]) -> _LongSum | None:
     """The sum behind an output that may lose most."""
     sums: list[_LongSum] = []
     for op in post_dfs_order([output.op], create_read_graph([output.op])):
         body = op.body[0] if isinstance(op, te.ComputeOp) else None
-        if not isinstance(body, Reduce) or not body.dtype.is_float or body.combiner is None:
+        if not isinstance(body, ir.Reduce) or not body.dtype.is_float or body.combiner is None:
             continue
         if simple_combiner(body.combiner) is not np.add:
             continue
-        extents = [substitute(axis.dom.extent, sizes) for axis in body.axis if axis.dom is not None]
-        terms = math.prod(e.value if isinstance(e, IntImm) else 0 for e in extents)
+        extents = [ir.substitute(axis.dom.extent, sizes) for axis in body.axis if axis.dom is not None]
+        terms = math.prod(e.value if isinstance(e, ir.IntImm) else 0 for e in extents)
         loss = terms * format_of(body.dtype).unit
         if loss >= _LOST:
             sums.append(_LongSum(op, terms, body.dtype, loss))
@@ -122,7 +121,7 @@ def _written_wider(op: Operator, stage: Any, wide: str) -> str | None:
     return f"{ast.unparse(statement.targets[0])} = {ast.unparse(changed)}"
 
 
-def _statement_at(source: Source | None, span: Span | None) -> ast.Assign | ast.AugAssign | None:
+def _statement_at(source: Source | None, span: ir.Span | None) -> ast.Assign | ast.AugAssign | None:
     """The statement of the index notation whose left side is at `span`."""
     if source is None or span is None or span.source != source.name:
         return None
@@ -146,8 +145,8 @@ def _written_dtype(op: Operator, stage: Any, statement: ast.Assign | ast.AugAssi
     bodies = [
         body for reader in post_dfs_order(roots, create_read_graph(roots)) for body in getattr(reader, "body", ())
     ]
-    for cast in [cast for body in bodies for cast in nodes_of(body, Cast)]:
-        if isinstance(cast.value, ProducerLoad) and cast.value.producer.op is stage and is_narrow_float(cast.dtype):
+    for cast in [cast for body in bodies for cast in nodes_of(body, ir.Cast)]:
+        if isinstance(cast.value, ir.ProducerLoad) and cast.value.producer.op is stage and is_narrow_float(cast.dtype):
             return str(cast.dtype)
     return str(defined.dtype)
 

@@ -11,25 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tvmagic import te
+from tvmagic import ir, te
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.machine import Machine
-from tvmagic.ir import (
-    LE,
-    LT,
-    And,
-    BufferLoad,
-    For,
-    IterVar,
-    PrimExpr,
-    ProducerLoad,
-    Range,
-    Reduce,
-    Var,
-    handles,
-    post_order_visit,
-    substitute,
-)
 from tvmagic.ir.query import contains, has_node, is_call, variables_in
 from tvmagic.operators.arrays import evaluate_size, size_values
 from tvmagic.te.reference import evaluate_all
@@ -76,29 +60,29 @@ def _of_tensors(op: Operator, inputs: Sequence[np.ndarray]) -> Iterator[str]:
                 yield _sentence(op, axis.var.name, f"{_count(condition, domains, values)} of {total} steps ran")
 
 
-def _masks(operation: Any) -> Iterator[tuple[PrimExpr, IterVar]]:
+def _masks(operation: Any) -> Iterator[tuple[ir.PrimExpr, ir.IterVar]]:
     """The conditions `a <= k and k < b` of reductions whose bounds are read, with the axis of `k`."""
-    if not isinstance(operation, te.ComputeOp) or not isinstance(operation.body[0], Reduce):
+    if not isinstance(operation, te.ComputeOp) or not isinstance(operation.body[0], ir.Reduce):
         return
     for source in operation.body[0].source:
         condition = source.args[0] if is_call(source, "tir.if_then_else") else None
-        if isinstance(condition, And) and isinstance(condition.a, (LE, LT)) and isinstance(condition.b, LT):
+        if isinstance(condition, ir.And) and isinstance(condition.a, (ir.LE, ir.LT)) and isinstance(condition.b, ir.LT):
             first, last = condition.a.b, condition.b.a
             axis = next((iv for iv in operation.reduce_axis if iv.var is first and iv.var is last), None)
-            if axis is not None and contains(condition, ProducerLoad):
+            if axis is not None and contains(condition, ir.ProducerLoad):
                 yield condition, axis
 
 
-def _tensors_in(condition: PrimExpr) -> set[Any]:
+def _tensors_in(condition: ir.PrimExpr) -> set[Any]:
     found: set[Any] = set()
-    post_order_visit(condition, lambda n: found.add(n.producer) if isinstance(n, ProducerLoad) else None)
+    ir.post_order_visit(condition, lambda n: found.add(n.producer) if isinstance(n, ir.ProducerLoad) else None)
     return found
 
 
-def _count(condition: PrimExpr, domains: dict[Var, Range], values: dict[Any, np.ndarray]) -> int:
+def _count(condition: ir.PrimExpr, domains: dict[ir.Var, ir.Range], values: dict[Any, np.ndarray]) -> int:
     """For how many values of its variables a condition holds."""
     axes = {v: te.reduce_axis((d.min, d.min + d.extent), name=v.name) for v, d in domains.items()}
-    inside = substitute(condition, {v: axis.var for v, axis in axes.items()})
+    inside = ir.substitute(condition, {v: axis.var for v, axis in axes.items()})
     counted = te.compute((1,), lambda _: te.sum(inside.astype("int64"), axis=list(axes.values())), name="steps")
     return int(evaluate_all([counted], values)[0][0])
 
@@ -122,11 +106,11 @@ def _of_function(op: Operator, inputs: Sequence[np.ndarray]) -> Iterator[str]:
 def has_moving_loops(op: Operator) -> bool:
     """Whether an operator is a function with a loop whose bounds are read."""
     func = op.prim_func
-    return func is not None and has_node(func.body, lambda node: isinstance(node, For) and _moves(node))
+    return func is not None and has_node(func.body, lambda node: isinstance(node, ir.For) and _moves(node))
 
 
-def _moves(loop: For) -> bool:
-    return contains(loop.min, BufferLoad) or contains(loop.extent, BufferLoad)
+def _moves(loop: ir.For) -> bool:
+    return contains(loop.min, ir.BufferLoad) or contains(loop.extent, ir.BufferLoad)
 
 
 class _Counter(Machine):
@@ -134,13 +118,13 @@ class _Counter(Machine):
 
     def __init__(self, seconds: float | None) -> None:
         super().__init__(seconds)
-        self.steps: dict[Var, int] = {}
+        self.steps: dict[ir.Var, int] = {}
 
-    def _as_lanes(self, node: For) -> bool:
+    def _as_lanes(self, node: ir.For) -> bool:
         return False  # lanes that conflict run again
 
-    @handles(For)
-    def _for(self, node: For) -> None:
+    @ir.handles(ir.For)
+    def _for(self, node: ir.For) -> None:
         if _moves(node):
             self.steps[node.loop_var] = self.steps.get(node.loop_var, 0) + max(int(self.visit(node.extent)), 0)
         super()._for(node)

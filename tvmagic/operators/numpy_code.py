@@ -18,40 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from tvmagic import ir
 from tvmagic.eval.ops import CALLS, REDUCTIONS, convert
-from tvmagic.ir import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
-    Add,
-    And,
-    BinaryOp,
-    Call,
-    Cast,
-    DataType,
-    Div,
-    FloatImm,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Max,
-    Min,
-    Mul,
-    Not,
-    Or,
-    PrimExpr,
-    ProducerLoad,
-    Reduce,
-    Select,
-    Sub,
-    Var,
-    Visitor,
-    handles,
-    post_order_visit,
-)
 from tvmagic.ir.query import callee, contains, operands
 from tvmagic.ir.semantics import plain
 from tvmagic.operators.numpy_stages import Chosen, chosen, running_values, scan_parts
@@ -73,11 +41,16 @@ from tvmagic.te.reference import evaluate
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
 from tvmagic.te.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor
 
-_SIGNS: dict[type, ast.operator] = {Add: ast.Add(), Sub: ast.Sub(), Mul: ast.Mult()}
+_SIGNS: dict[type, ast.operator] = {ir.Add: ast.Add(), ir.Sub: ast.Sub(), ir.Mul: ast.Mult()}
 _COMPARISONS: dict[type, ast.cmpop] = {
-    EQ: ast.Eq(), NE: ast.NotEq(), LT: ast.Lt(), LE: ast.LtE(), GT: ast.Gt(), GE: ast.GtE(),
+    ir.EQ: ast.Eq(), ir.NE: ast.NotEq(), ir.LT: ast.Lt(), ir.LE: ast.LtE(), ir.GT: ast.Gt(), ir.GE: ast.GtE(),
 }  # fmt: skip
-_FUNCTIONS: dict[type, str] = {Min: "np.minimum", Max: "np.maximum", And: "np.logical_and", Or: "np.logical_or"}
+_FUNCTIONS: dict[type, str] = {
+    ir.Min: "np.minimum",
+    ir.Max: "np.maximum",
+    ir.And: "np.logical_and",
+    ir.Or: "np.logical_or",
+}
 _NAMES = {"add": "np.sum", "multiply": "np.prod", "minimum": "np.min", "maximum": "np.max"}
 _REDUCTIONS: dict[type, str] = {op: _NAMES[function.__name__] for op, function in REDUCTIONS.items()}
 _OF_NUMPY = {
@@ -124,7 +97,7 @@ class NumpyCode:
         return "; ".join(parts)
 
 
-def numpy_code(inputs: Sequence[Tensor], outputs: Sequence[Tensor], sizes: Mapping[Var, int]) -> NumpyCode:
+def numpy_code(inputs: Sequence[Tensor], outputs: Sequence[Tensor], sizes: Mapping[ir.Var, int]) -> NumpyCode:
     """The NumPy code from `inputs` to `outputs`; `sizes` gives the value of every symbolic size."""
     roots = [t.op for t in outputs]
     names: dict[Tensor, str] = {}
@@ -172,7 +145,7 @@ def _function(arguments: Sequence[str], body: list[ast.stmt], tensors: list[Tens
         "ml_dtypes": sys.modules.get("ml_dtypes"),  # loaded if some tensor is of its types
         "windows": windows,
         "evaluate": evaluate,
-        "convert": lambda x, dtype: convert(x, DataType(dtype)),
+        "convert": lambda x, dtype: convert(x, ir.DataType(dtype)),
         "tensors": tensors,
     }
     exec(compile(ast.fix_missing_locations(module), "<NumPy code>", "exec"), scope)
@@ -201,7 +174,7 @@ class _NoCall(Exception):
     """There is no NumPy call for a part of an expression."""
 
 
-def _stage(op: Any, number: int, names: Mapping[Tensor, str], sizes: Mapping[Var, int]) -> ast.expr | None:
+def _stage(op: Any, number: int, names: Mapping[Tensor, str], sizes: Mapping[ir.Var, int]) -> ast.expr | None:
     if isinstance(op, ScanOp):
         return running_values(op, names)
     if not isinstance(op, ComputeOp):
@@ -212,26 +185,26 @@ def _stage(op: Any, number: int, names: Mapping[Tensor, str], sizes: Mapping[Var
         return None
 
 
-Piece = tuple[ast.expr, frozenset[Var]]
+Piece = tuple[ast.expr, frozenset[ir.Var]]
 """Code, and the index variables whose axes its array has; without any it is a scalar."""
 
 
-class _Stage(Visitor):
+class _Stage(ir.Visitor):
     """The code of one operation. The array of an expression has its variables' axes in the order of `order`."""
 
-    def __init__(self, op: ComputeOp, names: Mapping[Tensor, str], sizes: Mapping[Var, int]) -> None:
+    def __init__(self, op: ComputeOp, names: Mapping[Tensor, str], sizes: Mapping[ir.Var, int]) -> None:
         self.op, self.names, self.sizes = op, names, sizes
-        self.ranges: dict[Var, tuple[int, int]] = {}
+        self.ranges: dict[ir.Var, tuple[int, int]] = {}
         for iv in op.root_iter_vars():
             assert iv.dom is not None
             self.ranges[iv.var] = (self.number(iv.dom.min), self.number(iv.dom.extent))
         if any(extent < 1 for _, extent in self.ranges.values()):
             raise _NoCall
         self.axes = [iv.var for iv in op.axis]
-        self.order: list[Var] = self.axes
+        self.order: list[ir.Var] = self.axes
         self.guarded = False
 
-    def number(self, value: PrimExpr) -> int:
+    def number(self, value: ir.PrimExpr) -> int:
         factors, constant = self.affine(value)
         if factors:
             raise _NoCall
@@ -240,11 +213,11 @@ class _Stage(Visitor):
     def output(self, number: int) -> ast.expr:
         """The code of an output of the operation, an array of its shape and dtype."""
         body = self.op.body[number]
-        if isinstance(body, Reduce):
+        if isinstance(body, ir.Reduce):
             return self.reduction(body)
         return self.whole(self.visit(body), self.axes, body.dtype)
 
-    def whole(self, piece: Piece, axes: Sequence[Var], dtype: Any) -> ast.expr:
+    def whole(self, piece: Piece, axes: Sequence[ir.Var], dtype: Any) -> ast.expr:
         """Code whose array has all `axes`."""
         code, has = piece
         shape = self.shape(axes)
@@ -252,20 +225,20 @@ class _Stage(Visitor):
             return call_of("np.full", literal(shape), code, dtype_code(dtype))
         return code if has == frozenset(axes) else call_of("np.broadcast_to", code, literal(shape))
 
-    def shape(self, axes: Sequence[Var]) -> tuple[int, ...]:
+    def shape(self, axes: Sequence[ir.Var]) -> tuple[int, ...]:
         return tuple(self.ranges[v][1] for v in axes)
 
     # ------------------------------------------------------------------------ reductions
 
-    def reduction(self, node: Reduce) -> ast.expr:
+    def reduction(self, node: ir.Reduce) -> ast.expr:
         combiner = node.combiner
         pair = chosen(node)
         if pair is not None:
             return self.choice(node, pair)
         result = combiner.result[0]
         function = _REDUCTIONS.get(type(result)) if len(combiner.result) == 1 else None
-        both = isinstance(result, BinaryOp) and result.a is combiner.lhs[0] and result.b is combiner.rhs[0]
-        plain = isinstance(node.condition, IntImm) and bool(node.condition.value) and not node.init
+        both = isinstance(result, ir.BinaryOp) and result.a is combiner.lhs[0] and result.b is combiner.rhs[0]
+        plain = isinstance(node.condition, ir.IntImm) and bool(node.condition.value) and not node.init
         if function is None or not both or not plain:
             raise _NoCall
         reduced = [iv.var for iv in self.op.reduce_axis]
@@ -283,11 +256,11 @@ class _Stage(Visitor):
             options["dtype"] = dtype_code(node.dtype)
         return call_of(function, source, **options)
 
-    def choice(self, node: Reduce, pair: Chosen) -> ast.expr:
+    def choice(self, node: ir.Reduce, pair: Chosen) -> ast.expr:
         """`np.argmax` or `np.max`: the place of the best value, or that value."""
         along = node.axis[0].var
         self.order = [*self.axes, along]
-        if not (isinstance(node.condition, IntImm) and node.condition.value) or node.init:
+        if not (isinstance(node.condition, ir.IntImm) and node.condition.value) or node.init:
             raise _NoCall
         if self.affine(node.source[pair.place]) != ({along: 1}, 0) or self.ranges[along][0] != 0:
             raise _NoCall
@@ -297,9 +270,9 @@ class _Stage(Visitor):
             return call_of(pair.value_function, values, axis=axis)
         return method_of(call_of(pair.place_function, values, axis=axis), "astype", dtype_code(node.dtype))
 
-    def product(self, source: PrimExpr, reduced: list[Var]) -> ast.expr | None:
+    def product(self, source: ir.PrimExpr, reduced: list[ir.Var]) -> ast.expr | None:
         """A summed product as `np.matmul` or `np.einsum`; None if it is not one."""
-        parts = [(f, self.indices(f)) for f in operands(source, Mul)]
+        parts = [(f, self.indices(f)) for f in operands(source, ir.Mul)]
         scalars = [f for f, has in parts if not has]
         factors = [(f, has) for f, has in parts if has]
         if len(factors) < 2 or frozenset().union(*[has for _, has in factors]) != {*self.axes, *reduced}:
@@ -307,7 +280,7 @@ class _Stage(Visitor):
         code = self.matmul(factors, reduced) if len(factors) == 2 else None
         return reduce(times, [self.visit(s)[0] for s in scalars], code or self.einsum(factors))
 
-    def matmul(self, factors: list[tuple[PrimExpr, frozenset[Var]]], reduced: list[Var]) -> ast.expr | None:
+    def matmul(self, factors: list[tuple[ir.PrimExpr, frozenset[ir.Var]]], reduced: list[ir.Var]) -> ast.expr | None:
         """Two factors as matrices: batch, rows, summed and batch, summed, columns."""
         (a, in_a), (b, in_b) = factors if self.axes and self.axes[0] in factors[0][1] else reversed(factors)
         batch = [v for v in self.axes if v in in_a and v in in_b]
@@ -322,7 +295,7 @@ class _Stage(Visitor):
             code = method_of(code, "reshape", literal(self.shape(made)))
         return transposed(code, [made.index(v) for v in self.axes])
 
-    def matrix(self, node: PrimExpr, groups: list[list[Var]]) -> ast.expr:
+    def matrix(self, node: ir.PrimExpr, groups: list[list[ir.Var]]) -> ast.expr:
         """A factor with one axis for each group of variables that is not empty."""
         code = self.arranged(node, [v for group in groups for v in group])
         filled = [group for group in groups if group]
@@ -330,7 +303,7 @@ class _Stage(Visitor):
             return code
         return method_of(code, "reshape", literal(tuple(reduce(mul, self.shape(group)) for group in filled)))
 
-    def einsum(self, factors: list[tuple[PrimExpr, frozenset[Var]]]) -> ast.expr:
+    def einsum(self, factors: list[tuple[ir.PrimExpr, frozenset[ir.Var]]]) -> ast.expr:
         letters = dict(zip(self.ranges, _LETTERS))
         if len(self.ranges) > len(_LETTERS):
             raise _NoCall
@@ -340,7 +313,7 @@ class _Stage(Visitor):
         out = "".join(letters[v] for v in self.axes)
         return call_of("np.einsum", literal(f"{','.join(terms)}->{out}"), *arrays, optimize=literal(True))
 
-    def arranged(self, node: PrimExpr, order: list[Var]) -> ast.expr:
+    def arranged(self, node: ir.PrimExpr, order: list[ir.Var]) -> ast.expr:
         """Code whose array has exactly the axes `order`."""
         before, self.order = self.order, order
         try:
@@ -348,37 +321,37 @@ class _Stage(Visitor):
         finally:
             self.order = before
 
-    def indices(self, node: PrimExpr) -> frozenset[Var]:
+    def indices(self, node: ir.PrimExpr) -> frozenset[ir.Var]:
         """The index variables in an expression."""
-        found: set[Var] = set()
-        post_order_visit(node, lambda n: found.add(n) if isinstance(n, Var) and n in self.ranges else None)
+        found: set[ir.Var] = set()
+        ir.post_order_visit(node, lambda n: found.add(n) if isinstance(n, ir.Var) and n in self.ranges else None)
         return frozenset(found)
 
     # ------------------------------------------------------------------------ accesses
 
-    def affine(self, node: PrimExpr) -> tuple[dict[Var, int], int]:
+    def affine(self, node: ir.PrimExpr) -> tuple[dict[ir.Var, int], int]:
         """An index as factors of variables, counted from their beginnings, and a constant."""
-        if isinstance(node, IntImm):
+        if isinstance(node, ir.IntImm):
             return {}, node.value
-        if isinstance(node, Var) and node in self.sizes:
+        if isinstance(node, ir.Var) and node in self.sizes:
             return {}, int(self.sizes[node])
-        if isinstance(node, Var) and node in self.ranges:
+        if isinstance(node, ir.Var) and node in self.ranges:
             return {node: 1}, self.ranges[node][0]
-        if isinstance(node, Cast) and not node.dtype.is_float:
+        if isinstance(node, ir.Cast) and not node.dtype.is_float:
             return self.affine(node.value)
-        if not isinstance(node, (Add, Sub, Mul)):
+        if not isinstance(node, (ir.Add, ir.Sub, ir.Mul)):
             raise _NoCall
         (a, c), (b, d) = self.affine(node.a), self.affine(node.b)
-        if isinstance(node, Mul):
+        if isinstance(node, ir.Mul):
             if a and b:
                 raise _NoCall
             return {v: f * (c if b else d) for v, f in (b or a).items()}, c * d
-        sign = 1 if isinstance(node, Add) else -1
+        sign = 1 if isinstance(node, ir.Add) else -1
         factors = {v: a.get(v, 0) + sign * b.get(v, 0) for v in {**a, **b}}
         return {v: f for v, f in factors.items() if f}, c + sign * d
 
-    @handles(ProducerLoad)
-    def load(self, node: ProducerLoad) -> Piece:
+    @ir.handles(ir.ProducerLoad)
+    def load(self, node: ir.ProducerLoad) -> Piece:
         name = self.names.get(node.producer)
         if name is None:
             raise _NoCall
@@ -402,7 +375,7 @@ class _Stage(Visitor):
             array = call_of("windows", array, literal(begins), literal(self.shape(used)), literal(steps))
         return self.new_axes(array, used), frozenset(used)
 
-    def gathered(self, array: ast.expr, node: ProducerLoad) -> Piece:
+    def gathered(self, array: ast.expr, node: ir.ProducerLoad) -> Piece:
         """An access whose places are arrays: `table[rows]`. The last dimensions that are taken whole are not named."""
         sizes, order = [self.number(s) for s in node.producer.shape], self.order
         whole = self.taken_whole(node.indices, sizes)
@@ -415,10 +388,10 @@ class _Stage(Visitor):
             call_of("np.clip", code, literal(0), literal(size - 1)) if self.guarded else code
             for (code, _), size in zip(pieces, sizes)
         ]
-        has = frozenset[Var]().union(*[h for _, h in pieces])
+        has = frozenset[ir.Var]().union(*[h for _, h in pieces])
         return subscript(array, places), has | {*whole}
 
-    def taken_whole(self, indices: Sequence[PrimExpr], sizes: list[int]) -> list[Var]:
+    def taken_whole(self, indices: Sequence[ir.PrimExpr], sizes: list[int]) -> list[ir.Var]:
         """The last variables of `order` that are the last indices, each over its whole dimension and nowhere else."""
         count = 0
         for index, size, var in zip(reversed(indices), reversed(sizes), reversed(self.order)):
@@ -444,7 +417,7 @@ class _Stage(Visitor):
             sizes[k] += before  # what is after it is read to its end
         return call_of("np.pad", array, literal(tuple(around))), dims
 
-    def cut(self, factors: dict[Var, int], constant: int, size: int) -> ast.expr:
+    def cut(self, factors: dict[ir.Var, int], constant: int, size: int) -> ast.expr:
         """The index or slice of one dimension."""
         if not factors:
             return literal(constant)
@@ -456,7 +429,7 @@ class _Stage(Visitor):
             literal(step) if step > 1 else None,
         )
 
-    def new_axes(self, array: ast.expr, used: list[Var]) -> ast.expr:
+    def new_axes(self, array: ast.expr, used: list[ir.Var]) -> ast.expr:
         """`array[:, None]`: axes of length one for the variables of `order` after the first that is used."""
         rest = self.order[self.order.index(used[0]) :] if used else []
         if rest == used:
@@ -465,12 +438,12 @@ class _Stage(Visitor):
 
     # ------------------------------------------------------------------------ elementwise
 
-    @handles(PrimExpr)
-    def other(self, node: PrimExpr) -> Piece:
+    @ir.handles(ir.PrimExpr)
+    def other(self, node: ir.PrimExpr) -> Piece:
         raise _NoCall
 
-    @handles(Var)
-    def var(self, var: Var) -> Piece:
+    @ir.handles(ir.Var)
+    def var(self, var: ir.Var) -> Piece:
         if var in self.sizes:
             return literal(int(self.sizes[var])), frozenset()
         if var not in self.ranges:
@@ -479,7 +452,7 @@ class _Stage(Visitor):
         steps = call_of("np.arange", literal(low), literal(low + extent), dtype=dtype_code(var.dtype))
         return self.new_axes(steps, [var]), frozenset([var])
 
-    @handles(IntImm, FloatImm)
+    @ir.handles(ir.IntImm, ir.FloatImm)
     def constant(self, node: Any) -> Piece:
         if node.dtype.is_bool:
             return literal(bool(node.value)), frozenset()
@@ -491,13 +464,13 @@ class _Stage(Visitor):
         code = dotted_name("np.nan" if np.isnan(value) else "np.inf")
         return (ast.UnaryOp(ast.USub(), code) if value == -np.inf else code), frozenset()
 
-    @handles(BinaryOp)
-    def binary(self, node: BinaryOp) -> Piece:
+    @ir.handles(ir.BinaryOp)
+    def binary(self, node: ir.BinaryOp) -> Piece:
         (a, in_a), (b, in_b) = self.visit(node.a), self.visit(node.b)
         kind, has = type(node), in_a | in_b
-        if node.a.dtype.is_bool and kind is Sub:
+        if node.a.dtype.is_bool and kind is ir.Sub:
             raise _NoCall  # NumPy has no difference of bools
-        if not has and kind not in (Add, Sub, Mul) and not _reads_tensor(node):
+        if not has and kind not in (ir.Add, ir.Sub, ir.Mul) and not _reads_tensor(node):
             raise _NoCall
         if kind in _SIGNS:
             return ast.BinOp(a, _SIGNS[kind], b), has
@@ -505,19 +478,19 @@ class _Stage(Visitor):
             return ast.Compare(a, [_COMPARISONS[kind]], [b]), has
         if kind in _FUNCTIONS:
             return call_of(_FUNCTIONS[kind], a, b), has
-        if kind is Div and node.dtype.is_float:
+        if kind is ir.Div and node.dtype.is_float:
             return ast.BinOp(a, ast.Div(), b), has
-        if kind in (FloorDiv, FloorMod) and isinstance(node.b, IntImm) and node.b.value > 0:
-            return ast.BinOp(a, ast.FloorDiv() if kind is FloorDiv else ast.Mod(), b), has
+        if kind in (ir.FloorDiv, ir.FloorMod) and isinstance(node.b, ir.IntImm) and node.b.value > 0:
+            return ast.BinOp(a, ast.FloorDiv() if kind is ir.FloorDiv else ast.Mod(), b), has
         raise _NoCall
 
-    @handles(Not)
-    def negation(self, node: Not) -> Piece:
+    @ir.handles(ir.Not)
+    def negation(self, node: ir.Not) -> Piece:
         code, has = self.visit(node.a)
         return call_of("np.logical_not", code), has
 
-    @handles(Cast)
-    def cast(self, node: Cast) -> Piece:
+    @ir.handles(ir.Cast)
+    def cast(self, node: ir.Cast) -> Piece:
         code, has = self.visit(node.value)
         if not has and not _reads_tensor(node):
             raise _NoCall
@@ -527,19 +500,19 @@ class _Stage(Visitor):
             return call_of("convert", code, literal(str(node.dtype))), has
         return method_of(code, "astype", dtype_code(node.dtype)), has
 
-    @handles(Select)
-    def select(self, node: Select) -> Piece:
+    @ir.handles(ir.Select)
+    def select(self, node: ir.Select) -> Piece:
         return self.choose(node.condition, node.true_value, node.false_value)
 
-    @handles(Call)
-    def call(self, node: Call) -> Piece:
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> Piece:
         name = callee(node)
         if name == "tir.if_then_else":
             return self.choose(*node.args)
         if name not in _OF_NUMPY and name not in _WRITTEN_OUT:
             raise _NoCall
         parts = [self.visit(a) for a in node.args]
-        has = frozenset[Var]().union(*[h for _, h in parts])
+        has = frozenset[ir.Var]().union(*[h for _, h in parts])
         if not has and not _reads_tensor(node):
             raise _NoCall
         if name in _WRITTEN_OUT:
@@ -548,7 +521,7 @@ class _Stage(Visitor):
             return with_names(_WRITTEN_OUT[name], x=parts[0][0]), has
         return call_of(_OF_NUMPY[name], *[code for code, _ in parts]), has
 
-    def choose(self, condition: PrimExpr, then: PrimExpr, otherwise: PrimExpr) -> Piece:
+    def choose(self, condition: ir.PrimExpr, then: ir.PrimExpr, otherwise: ir.PrimExpr) -> Piece:
         before = self.guarded
         holds = self.visit(condition)
         self.guarded = True
@@ -559,9 +532,9 @@ class _Stage(Visitor):
         return call_of("np.where", holds[0], *typed), holds[1] | branches[0][1] | branches[1][1]
 
 
-def _reads_tensor(node: PrimExpr) -> bool:
+def _reads_tensor(node: ir.PrimExpr) -> bool:
     """Whether an expression reads a tensor, so that its value has a type of NumPy's and not of Python's."""
-    return contains(node, ProducerLoad)
+    return contains(node, ir.ProducerLoad)
 
 
 def _into(code: ast.expr, place: str) -> ast.expr:

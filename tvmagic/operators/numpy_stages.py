@@ -8,22 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvmagic.ir import (
-    Add,
-    Call,
-    CommReducer,
-    IntImm,
-    Max,
-    Min,
-    Mul,
-    PrimExpr,
-    ProducerLoad,
-    Reduce,
-    Select,
-    Var,
-    post_order_visit,
-    structural_equal,
-)
+from tvmagic import ir
 from tvmagic.ir.query import callee, is_call
 from tvmagic.operators.numpy_syntax import call_of, dotted_name, dtype_code
 from tvmagic.te.numpy_eval import ArrayEvaluator
@@ -31,7 +16,7 @@ from tvmagic.te.schedule.graph import scan_get_body
 from tvmagic.te.tensor import ComputeOp, ScanOp, Tensor
 
 _RUNNING: dict[type, str] = {
-    Add: "np.cumsum", Mul: "np.cumprod", Max: "np.maximum.accumulate", Min: "np.minimum.accumulate",
+    ir.Add: "np.cumsum", ir.Mul: "np.cumprod", ir.Max: "np.maximum.accumulate", ir.Min: "np.minimum.accumulate",
 }  # fmt: skip
 
 # ---------------------------------------------------------------------------- running sums
@@ -48,18 +33,22 @@ def running_values(op: ScanOp, names: Mapping[Tensor, str]) -> ast.expr | None:
     if taken is None:
         return None
     values, step = taken
-    keeps = {"dtype": dtype_code(step.dtype)} if isinstance(step, (Add, Mul)) else {}
+    keeps = {"dtype": dtype_code(step.dtype)} if isinstance(step, (ir.Add, ir.Mul)) else {}
     return call_of(_RUNNING[type(step)], dotted_name(names[values]), axis=ast.Constant(0), **keeps)
 
 
-def _taken_in(op: ScanOp) -> tuple[Tensor, PrimExpr] | None:
+def _taken_in(op: ScanOp) -> tuple[Tensor, ir.PrimExpr] | None:
     """The tensor whose rows a scan combines one by one, all of them, and how; None if it does something else."""
     first, update = op.init[0].op, op.update[0].op
     if len(op.outputs) != 1 or not isinstance(first, ComputeOp) or not isinstance(update, ComputeOp):
         return None
     step, begin = update.body[0], first.body[0]
     begins = first.axis[0].dom
-    if not isinstance(step, (Add, Mul, Max, Min)) or not isinstance(begin, ProducerLoad) or begins is None:
+    if (
+        not isinstance(step, (ir.Add, ir.Mul, ir.Max, ir.Min))
+        or not isinstance(begin, ir.ProducerLoad)
+        or begins is None
+    ):
         return None
     values = begin.producer
     time, *rest = [iv.var for iv in update.axis]
@@ -67,19 +56,19 @@ def _taken_in(op: ScanOp) -> tuple[Tensor, PrimExpr] | None:
         _reads(begin, values, [iv.var for iv in first.axis])
         and _reads(step.a, op.state_placeholder[0], [time - 1, *rest])
         and _reads(step.b, values, [time, *rest])
-        and structural_equal(begins.extent, IntImm("int32", 1))
-        and structural_equal(values.shape[0], op.outputs[0].shape[0])
+        and ir.structural_equal(begins.extent, ir.IntImm("int32", 1))
+        and ir.structural_equal(values.shape[0], op.outputs[0].shape[0])
     )
     return (values, step) if takes_all else None
 
 
-def _reads(node: PrimExpr, tensor: Tensor, indices: Sequence[PrimExpr]) -> bool:
+def _reads(node: ir.PrimExpr, tensor: Tensor, indices: Sequence[ir.PrimExpr]) -> bool:
     """Whether an expression is the element of a tensor at `indices`."""
     return (
-        isinstance(node, ProducerLoad)
+        isinstance(node, ir.ProducerLoad)
         and node.producer is tensor
         and len(node.indices) == len(indices)
-        and all(structural_equal(a, b) for a, b in zip(node.indices, indices))
+        and all(ir.structural_equal(a, b) for a, b in zip(node.indices, indices))
     )
 
 
@@ -98,7 +87,7 @@ class Chosen(NamedTuple):
 _BEST = (("np.argmax", "np.max", 1), ("np.argmin", "np.min", -1))
 
 
-def chosen(node: Reduce) -> Chosen | None:
+def chosen(node: ir.Reduce) -> Chosen | None:
     """How NumPy's `argmax` or `argmin` gives the pairs of a reduction over one axis; None if it does not.
 
     A combiner that does nothing but compare its arguments and take one of them is known by what it gives for every order
@@ -119,22 +108,26 @@ def chosen(node: Reduce) -> Chosen | None:
     return None
 
 
-def _only_compares(combiner: CommReducer) -> bool:
+def _only_compares(combiner: ir.CommReducer) -> bool:
     """Whether a combiner takes one of its arguments by comparisons of them, and does nothing else with them."""
-    others: list[PrimExpr] = []
+    others: list[ir.PrimExpr] = []
 
     def look(node: Any) -> None:
-        if not isinstance(node, PrimExpr) or isinstance(node, (Var, Select)) or is_call(node, "tir.if_then_else"):
+        if (
+            not isinstance(node, ir.PrimExpr)
+            or isinstance(node, (ir.Var, ir.Select))
+            or is_call(node, "tir.if_then_else")
+        ):
             return
-        if not node.dtype.is_bool or (isinstance(node, Call) and callee(node) != "tir.isnan"):
+        if not node.dtype.is_bool or (isinstance(node, ir.Call) and callee(node) != "tir.isnan"):
             others.append(node)
 
     for result in combiner.result:
-        post_order_visit(result, look)
+        ir.post_order_visit(result, look)
     return not others and not any(v.dtype.is_bool for v in combiner.lhs)
 
 
-def _combined(combiner: CommReducer, place: int, left: Sequence[Any], right: Sequence[Any]) -> list[np.ndarray]:
+def _combined(combiner: ir.CommReducer, place: int, left: Sequence[Any], right: Sequence[Any]) -> list[np.ndarray]:
     """Place and value that a combiner makes of two pairs."""
     order = (place, 1 - place)
     env = {

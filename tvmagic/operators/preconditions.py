@@ -13,29 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from tvmagic import ir
 from tvmagic.codegen import has_llvm
 from tvmagic.errors import BoundsError, PreconditionError
-from tvmagic.ir import (
-    Allocate,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    For,
-    ForKind,
-    IfThenElse,
-    IntImm,
-    Mutator,
-    PrimExpr,
-    PrimFunc,
-    ProducerLoad,
-    SeqStmt,
-    Stmt,
-    Var,
-    decl_buffer,
-    handles,
-    ops,
-    substitute,
-)
 from tvmagic.ir.constants import const
 from tvmagic.notation.assertions import Assertion, Loop, Reduction
 from tvmagic.operators.arrays import size_values, symbols_of
@@ -52,7 +32,7 @@ class Preconditions:
     """
 
     def __init__(
-        self, name: str, inputs: Sequence[Any], assertions: Sequence[Assertion], make: Callable[[str, PrimFunc], Any]
+        self, name: str, inputs: Sequence[Any], assertions: Sequence[Assertion], make: Callable[[str, ir.PrimFunc], Any]
     ) -> None:
         self.inputs, self.assertions = tuple(inputs), tuple(assertions)
         self.operator = make(f"{name}_preconditions", assertion_function(inputs, assertions))
@@ -103,7 +83,7 @@ class Preconditions:
     def _known(self, values: Sequence[np.ndarray]) -> tuple[dict[Any, np.ndarray], dict[Any, int]]:
         return dict(zip(self.inputs, values)), size_values(self.inputs, values)
 
-    def _error(self, failed: Assertion, at: Mapping[Var, int], values: Sequence[np.ndarray]) -> PreconditionError:
+    def _error(self, failed: Assertion, at: Mapping[ir.Var, int], values: Sequence[np.ndarray]) -> PreconditionError:
         arrays, sizes = self._known(values)
         where = ", ".join(f"`{var.name} = {n}`" for var, n in at.items())
         text = f"`{failed.text}` does not hold{f' at {where}' if where else ''}"
@@ -131,13 +111,13 @@ def _of(failed: Assertion, message: str) -> PreconditionError:
     return error
 
 
-def _comparison(failed: Assertion, at: Mapping[Var, int], arrays: Any, sizes: Any) -> str:
+def _comparison(failed: Assertion, at: Mapping[ir.Var, int], arrays: Any, sizes: Any) -> str:
     """The values that were compared, such as `7 <= 5`."""
     values = [_number(side_value(side, at, arrays, sizes)) for side in failed.sides]
     return " ".join(text for pair in zip(values, (*failed.signs, "")) for text in pair).strip()
 
 
-def _accesses(failed: Assertion, at: Mapping[Var, int], arrays: Any, sizes: Any) -> str:
+def _accesses(failed: Assertion, at: Mapping[ir.Var, int], arrays: Any, sizes: Any) -> str:
     """The elements that the condition reads outside its reductions."""
     points, found = Points(arrays, {**sizes, **at}), dict[str, None]()
     for load in _Loads.of(failed.condition):
@@ -182,20 +162,20 @@ def _repeats(row: np.ndarray) -> bool:
     return bool((ordered[1:] == ordered[:-1]).any())
 
 
-class _Loads(Mutator):
+class _Loads(ir.Mutator):
     """The accesses of tensors in an expression."""
 
     def __init__(self) -> None:
-        self.found: list[ProducerLoad] = []
+        self.found: list[ir.ProducerLoad] = []
 
     @staticmethod
-    def of(expr: PrimExpr) -> list[ProducerLoad]:
+    def of(expr: ir.PrimExpr) -> list[ir.ProducerLoad]:
         finder = _Loads()
         finder.visit(expr)
         return finder.found
 
-    @handles(ProducerLoad)
-    def load(self, node: ProducerLoad) -> PrimExpr:
+    @ir.handles(ir.ProducerLoad)
+    def load(self, node: ir.ProducerLoad) -> ir.PrimExpr:
         self.found.append(node)
         return self.visit_children(node)
 
@@ -203,91 +183,101 @@ class _Loads(Mutator):
 # ---------------------------------------------------------------------------- the function
 
 
-def assertion_function(inputs: Sequence[Any], assertions: Sequence[Assertion]) -> PrimFunc:
+def assertion_function(inputs: Sequence[Any], assertions: Sequence[Assertion]) -> ir.PrimFunc:
     """The function of the inputs that tests assertions.
 
     Its first output, of int64, is the number of the first that fails, from 1, and the values of its loops; 0 if all hold.
     The others have the values that have to be distinct, for each of these assertions.
     """
-    buffers = {tensor: decl_buffer(tensor.shape, tensor.dtype, tensor.name) for tensor in inputs}
+    buffers = {tensor: ir.decl_buffer(tensor.shape, tensor.dtype, tensor.name) for tensor in inputs}
     depth = max((len(a.loops) for a in assertions), default=0)
-    found = decl_buffer((1 + depth,), "int64", "found")
+    found = ir.decl_buffer((1 + depth,), "int64", "found")
     writer = _Writer(buffers, found)
-    place = Var("k")
-    statements: list[Stmt] = [For(place, 0, 1 + depth, ForKind.SERIAL, BufferStore(found, const(0, "int64"), [place]))]
-    work: list[Buffer] = []
+    place = ir.Var("k")
+    statements: list[ir.Stmt] = [
+        ir.For(place, 0, 1 + depth, ir.ForKind.SERIAL, ir.BufferStore(found, const(0, "int64"), [place]))
+    ]
+    work: list[ir.Buffer] = []
     for number, assertion in enumerate(assertions, 1):
         if assertion.over:
-            extents = [ops.cast("int32", loop.end - loop.begin) for loop in assertion.loops]
-            work.append(decl_buffer(extents, "int64", f"values{number}"))
+            extents = [ir.ops.cast("int32", loop.end - loop.begin) for loop in assertion.loops]
+            work.append(ir.decl_buffer(extents, "int64", f"values{number}"))
             places = [loop.var - loop.begin for loop in assertion.loops]
-            store = BufferStore(work[-1], ops.cast("int64", writer.visit(assertion.condition)), places)
+            store = ir.BufferStore(work[-1], ir.ops.cast("int64", writer.visit(assertion.condition)), places)
             statements.append(writer.nest(assertion.loops, store))
         else:
             statements.append(writer.test(number, assertion))
     # those that have to be distinct last: their loops are not ended by what failed
-    return PrimFunc([*buffers.values(), found, *work], SeqStmt(statements), attrs={"tir.noalias": True})
+    return ir.PrimFunc([*buffers.values(), found, *work], ir.SeqStmt(statements), attrs={"tir.noalias": True})
 
 
-class _Writer(Mutator):
+class _Writer(ir.Mutator):
     """Writes assertions as statements on buffers."""
 
-    def __init__(self, buffers: Mapping[Any, Buffer], found: Buffer) -> None:
+    def __init__(self, buffers: Mapping[Any, ir.Buffer], found: ir.Buffer) -> None:
         self.buffers, self.found = buffers, found
 
-    @handles(ProducerLoad)
-    def load(self, node: ProducerLoad) -> PrimExpr:
-        return BufferLoad(self.buffers[node.producer], [self.visit(i) for i in node.indices])
+    @ir.handles(ir.ProducerLoad)
+    def load(self, node: ir.ProducerLoad) -> ir.PrimExpr:
+        return ir.BufferLoad(self.buffers[node.producer], [self.visit(i) for i in node.indices])
 
-    def nest(self, loops: Sequence[Loop], body: Stmt) -> Stmt:
+    def nest(self, loops: Sequence[Loop], body: ir.Stmt) -> ir.Stmt:
         """Loops around a statement."""
         for loop in reversed(loops):
             dtype = loop.var.dtype
             begin, end = (
-                self.visit(e) if isinstance(e, PrimExpr) else IntImm(dtype, e) for e in (loop.begin, loop.end)
+                self.visit(e) if isinstance(e, ir.PrimExpr) else ir.IntImm(dtype, e) for e in (loop.begin, loop.end)
             )
-            body = For(loop.var, begin, ops.cast(dtype, end - begin), ForKind.SERIAL, body)
+            body = ir.For(loop.var, begin, ir.ops.cast(dtype, end - begin), ir.ForKind.SERIAL, body)
         return body
 
-    def test(self, number: int, assertion: Assertion) -> Stmt:
+    def test(self, number: int, assertion: Assertion) -> ir.Stmt:
         """The loops of an assertion; the first failure is kept."""
-        kept = [BufferStore(self.found, const(number, "int64"), [0])]
-        kept += [BufferStore(self.found, ops.cast("int64", loop.var), [n]) for n, loop in enumerate(assertion.loops, 1)]
-        none_yet = ops.equal(BufferLoad(self.found, [0]), const(0, "int64"))
-        first = IfThenElse(none_yet, SeqStmt(kept) if len(kept) > 1 else kept[0])
+        kept = [ir.BufferStore(self.found, const(number, "int64"), [0])]
+        kept += [
+            ir.BufferStore(self.found, ir.ops.cast("int64", loop.var), [n]) for n, loop in enumerate(assertion.loops, 1)
+        ]
+        none_yet = ir.ops.equal(ir.BufferLoad(self.found, [0]), const(0, "int64"))
+        first = ir.IfThenElse(none_yet, ir.SeqStmt(kept) if len(kept) > 1 else kept[0])
         body = self.reduced(
             assertion.reductions,
-            lambda values: IfThenElse(ops.logical_not(substitute(self.visit(assertion.condition), values)), first),
+            lambda values: ir.IfThenElse(
+                ir.ops.logical_not(ir.substitute(self.visit(assertion.condition), values)), first
+            ),
         )
         loops = self.nest(assertion.loops, body)
-        return IfThenElse(none_yet, loops)
+        return ir.IfThenElse(none_yet, loops)
 
-    def reduced(self, reductions: Sequence[Reduction], then: Callable[[Mapping[Var, PrimExpr]], Stmt]) -> Stmt:
+    def reduced(
+        self, reductions: Sequence[Reduction], then: Callable[[Mapping[ir.Var, ir.PrimExpr]], ir.Stmt]
+    ) -> ir.Stmt:
         """A statement made of the values of reductions, below the loops that compute these."""
-        cells = [decl_buffer((1,), "uint8" if r.element.dtype.is_bool else r.element.dtype, r.kind) for r in reductions]
+        cells = [
+            ir.decl_buffer((1,), "uint8" if r.element.dtype.is_bool else r.element.dtype, r.kind) for r in reductions
+        ]
         values = {r.var: _read(cell, r) for r, cell in zip(reductions, cells)}
-        parts: list[Stmt] = []
+        parts: list[ir.Stmt] = []
         for reduction, cell in zip(reductions, cells):
             parts.append(_write(cell, reduction.identity))
             update = self.reduced(
                 reduction.inner,
                 lambda inner, r=reduction, c=cell: _write(
-                    c, r.combine(_read(c, r), substitute(self.visit(r.element), inner))
+                    c, r.combine(_read(c, r), ir.substitute(self.visit(r.element), inner))
                 ),
             )
             parts.append(self.nest(reduction.loops, update))
-        body: Stmt = then(values)
+        body: ir.Stmt = then(values)
         if parts:
-            body = SeqStmt([*parts, body])
+            body = ir.SeqStmt([*parts, body])
         for cell in reversed(cells):
-            body = Allocate(cell.data, cell.dtype, [1], const(True, "bool"), body)
+            body = ir.Allocate(cell.data, cell.dtype, [1], const(True, "bool"), body)
         return body
 
 
-def _read(cell: Buffer, reduction: Reduction) -> PrimExpr:
-    value = BufferLoad(cell, [0])
-    return ops.not_equal(value, const(0, "uint8")) if reduction.element.dtype.is_bool else value
+def _read(cell: ir.Buffer, reduction: Reduction) -> ir.PrimExpr:
+    value = ir.BufferLoad(cell, [0])
+    return ir.ops.not_equal(value, const(0, "uint8")) if reduction.element.dtype.is_bool else value
 
 
-def _write(cell: Buffer, value: PrimExpr) -> Stmt:
-    return BufferStore(cell, ops.cast("uint8", value) if value.dtype.is_bool else value, [0])
+def _write(cell: ir.Buffer, value: ir.PrimExpr) -> ir.Stmt:
+    return ir.BufferStore(cell, ir.ops.cast("uint8", value) if value.dtype.is_bool else value, [0])

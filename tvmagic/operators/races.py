@@ -5,21 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tvmagic import te
+from tvmagic import ir, te
 from tvmagic.driver import default_passes, schedule_to_module
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    AttrStmt,
-    BufferLoad,
-    BufferStore,
-    For,
-    IRModule,
-    IterVar,
-    PrimFunc,
-    Span,
-    pre_order_visit,
-    structural_equal,
-)
 from tvmagic.operators.partial_pipeline import Edited, flat_passes
 from tvmagic.passes import Sequential
 from tvmagic.tir.analysis.races import Race, find_races
@@ -27,7 +15,7 @@ from tvmagic.tir.analysis.races import Race, find_races
 if TYPE_CHECKING:
     from tvmagic.operators.operator import Version
 
-_CALL_OF_TYPE = {IterVar.Parallelized: "parallel", IterVar.Vectorized: "vectorized"}
+_CALL_OF_TYPE = {ir.IterVar.Parallelized: "parallel", ir.IterVar.Vectorized: "vectorized"}
 
 
 def races_of(version: Version, sizes: Mapping[str, int] | int | None = None) -> list[Race]:
@@ -39,7 +27,7 @@ def races_of(version: Version, sizes: Mapping[str, int] | int | None = None) -> 
     return find_races(func, sizes) if func is not None else []
 
 
-def loops_of(version: Version) -> PrimFunc | None:
+def loops_of(version: Version) -> ir.PrimFunc | None:
     """The program of a version as loops over its buffers as they were declared, before memory is flat.
 
     Of one that was edited after that, the flat program; None if it has symbolic sizes, by whose products its elements are
@@ -57,7 +45,7 @@ def loops_of(version: Version) -> PrimFunc | None:
         last = "tir.LoopPartition"  # the buffers of intrinsics are bound when memory becomes flat
     else:
         mod = getattr(schedule, "mod", schedule)
-        mod = mod if isinstance(mod, IRModule) else IRModule({op.name: mod})
+        mod = mod if isinstance(mod, ir.IRModule) else ir.IRModule({op.name: mod})
         last = "tir.FlattenBuffer"
     passes = default_passes()
     names = [p.name for p in passes]
@@ -65,7 +53,7 @@ def loops_of(version: Version) -> PrimFunc | None:
     return next(iter(mod.functions.values()))
 
 
-def _edited_loops(edited: Edited, symbolic: bool) -> PrimFunc | None:
+def _edited_loops(edited: Edited, symbolic: bool) -> ir.PrimFunc | None:
     names = [p.name for p in flat_passes(edited.module)]
     func = next(iter(edited.module.functions.values()))
     of_te = func.attrs is not None and "from_legacy_te_schedule" in func.attrs
@@ -75,14 +63,14 @@ def _edited_loops(edited: Edited, symbolic: bool) -> PrimFunc | None:
     return func if of_te else next(iter(edited.run(len(names) - last).functions.values()))
 
 
-def _binds_buffers(func: PrimFunc) -> bool:
+def _binds_buffers(func: ir.PrimFunc) -> bool:
     found: list[Any] = []
 
     def look(node: Any) -> None:
-        if isinstance(node, AttrStmt) and node.attr_key == "buffer_bind_scope":
+        if isinstance(node, ir.AttrStmt) and node.attr_key == "buffer_bind_scope":
             found.append(node)
 
-    pre_order_visit(func.body, look)
+    ir.pre_order_visit(func.body, look)
     return bool(found)
 
 
@@ -113,7 +101,7 @@ def refuse_races(version: Version) -> None:
 def hint_of(race: Race) -> str:
     """What would work in the place of a race."""
     word = {"parallel": "parallelize", "vectorized": "vectorize"}.get(race.kind, "bind")
-    if isinstance(race.first, BufferStore) and isinstance(race.second, BufferStore) and _updates(race.first):
+    if isinstance(race.first, ir.BufferStore) and isinstance(race.second, ir.BufferStore) and _updates(race.first):
         return (
             f"`{race.buffer.name}` is summed up over `{race.name}`: {word} an axis of the output instead, "
             "or make partial results with `rfactor` first"
@@ -121,23 +109,23 @@ def hint_of(race: Race) -> str:
     return f"leave `{race.name}` serial, or {word} an axis whose iterations touch elements of their own"
 
 
-def _updates(store: BufferStore) -> bool:
+def _updates(store: ir.BufferStore) -> bool:
     """Whether a store computes with what was at its place."""
     found: list[Any] = []
 
     def look(node: Any) -> None:
         if (
-            isinstance(node, BufferLoad)
+            isinstance(node, ir.BufferLoad)
             and node.buffer is store.buffer
-            and structural_equal(node.indices, store.indices)
+            and ir.structural_equal(node.indices, store.indices)
         ):
             found.append(node)
 
-    pre_order_visit(store.value, look)
+    ir.pre_order_visit(store.value, look)
     return bool(found)
 
 
-def place_of(race: Race, version: Version) -> Span | None:
+def place_of(race: Race, version: Version) -> ir.Span | None:
     """The place in the cell of the schedule call after which the loop is parallel; None if no call made it so."""
     if version.record is None:
         return None
@@ -151,17 +139,17 @@ def _marks(program: Any) -> set[tuple[str, str]]:
     if isinstance(program, te.schedule.Schedule):
         return {mark for stage in program.stages for mark in _stage_marks(stage)}
     program = getattr(program, "mod", program)
-    functions = program.functions.values() if isinstance(program, IRModule) else [program]
+    functions = program.functions.values() if isinstance(program, ir.IRModule) else [program]
     found: set[tuple[str, str]] = set()
 
     def look(node: Any) -> None:
-        if isinstance(node, For):
+        if isinstance(node, ir.For):
             tag = node.thread_binding.thread_tag if node.thread_binding is not None else ""
             found.add((tag or node.kind.name.lower(), node.loop_var.name))
 
     for func in functions:
-        if isinstance(func, PrimFunc):
-            pre_order_visit(func.body, look)
+        if isinstance(func, ir.PrimFunc):
+            ir.pre_order_visit(func.body, look)
     return found
 
 

@@ -6,32 +6,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith import Analyzer
 from tvmagic.arith.region_bounds import estimate_region_lower_bound
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    AttrStmt,
-    BlockRealize,
-    BufferStore,
-    For,
-    IfThenElse,
-    IntImm,
-    LetStmt,
-    PrimExpr,
-    PrimFunc,
-    Range,
-    Var,
-    Visitor,
-    While,
-    handles,
-    substitute,
-)
 from tvmagic.ir.query import launches_thread, variables_in
 from tvmagic.operators.analysis import without_views
 from tvmagic.tir.blocks.conditions import all_of
 
 
-def left_unwritten(func: PrimFunc | None, inputs: Sequence[Any], outputs: Sequence[Any]) -> tuple[bool, ...]:
+def left_unwritten(func: ir.PrimFunc | None, inputs: Sequence[Any], outputs: Sequence[Any]) -> tuple[bool, ...]:
     """For each of the buffers `outputs`, whether some of its elements may never get a value.
 
     False if it is an input as well, if one store of `func` is proved to reach all elements, and without a `func`.
@@ -43,14 +27,14 @@ def left_unwritten(func: PrimFunc | None, inputs: Sequence[Any], outputs: Sequen
     return tuple([b.data not in stores.whole and all(b is not i for i in inputs) for b in outputs])
 
 
-class _Stores(Visitor):
+class _Stores(ir.Visitor):
     """The memory of which one store, with the loops and conditions around it, writes every element."""
 
     def __init__(self) -> None:
         self.whole: set[Any] = set()
-        self.domains: dict[Var, Range] = {}
-        self.bound: dict[Var, PrimExpr] = {}
-        self.conditions: list[PrimExpr] = []
+        self.domains: dict[ir.Var, ir.Range] = {}
+        self.bound: dict[ir.Var, ir.PrimExpr] = {}
+        self.conditions: list[ir.PrimExpr] = []
         self.certain = True
 
     @contextmanager
@@ -60,74 +44,74 @@ class _Stores(Visitor):
         self.certain = certain
 
     @contextmanager
-    def _where(self, condition: PrimExpr) -> Iterator[None]:
-        self.conditions.append(substitute(condition, self.bound))
+    def _where(self, condition: ir.PrimExpr) -> Iterator[None]:
+        self.conditions.append(ir.substitute(condition, self.bound))
         yield
         self.conditions.pop()
 
     @contextmanager
-    def _over(self, var: Var, begin: PrimExpr, extent: PrimExpr) -> Iterator[None]:
+    def _over(self, var: ir.Var, begin: ir.PrimExpr, extent: ir.PrimExpr) -> Iterator[None]:
         """Inside a loop; one whose range depends on another loop is not understood."""
         certain = self.certain
         self.certain &= not any(v in self.domains or v in self.bound for e in (begin, extent) for v in variables_in(e))
-        self.domains[var] = Range.from_min_extent(begin, extent)
+        self.domains[var] = ir.Range.from_min_extent(begin, extent)
         yield
         del self.domains[var]
         self.certain = certain
 
-    @handles(For)
-    def loop(self, node: For) -> None:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> None:
         with self._over(node.loop_var, node.min, node.extent):
             self.visit(node.body)
 
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> None:
+    @ir.handles(ir.AttrStmt)
+    def attribute(self, node: ir.AttrStmt) -> None:
         if not launches_thread(node) or node.node.var in self.domains:
             self.visit(node.body)
             return
-        with self._over(node.node.var, IntImm(node.value.dtype, 0), node.value):
+        with self._over(node.node.var, ir.IntImm(node.value.dtype, 0), node.value):
             self.visit(node.body)
 
-    @handles(LetStmt)
-    def let(self, node: LetStmt) -> None:
-        self.bound[node.var] = substitute(node.value, self.bound)
+    @ir.handles(ir.LetStmt)
+    def let(self, node: ir.LetStmt) -> None:
+        self.bound[node.var] = ir.substitute(node.value, self.bound)
         self.visit(node.body)
 
-    @handles(BlockRealize)
-    def block(self, node: BlockRealize) -> None:
+    @ir.handles(ir.BlockRealize)
+    def block(self, node: ir.BlockRealize) -> None:
         for iv, value in zip(node.block.iter_vars, node.iter_values):
-            self.bound[iv.var] = substitute(value, self.bound)
+            self.bound[iv.var] = ir.substitute(value, self.bound)
         with self._where(node.predicate):
             self.visit(node.block.body)
             if node.block.init is not None:  # not in every iteration
                 with self._uncertain():
                     self.visit(node.block.init)
 
-    @handles(IfThenElse)
-    def branch(self, node: IfThenElse) -> None:
+    @ir.handles(ir.IfThenElse)
+    def branch(self, node: ir.IfThenElse) -> None:
         with self._where(node.condition):
             self.visit(node.then_case)
         if node.else_case is not None:
             with self._uncertain():
                 self.visit(node.else_case)
 
-    @handles(While)
-    def repeat(self, node: While) -> None:
+    @ir.handles(ir.While)
+    def repeat(self, node: ir.While) -> None:
         with self._uncertain():
             self.visit(node.body)
 
-    @handles(PrimExpr)
-    def expression(self, node: PrimExpr) -> None:
+    @ir.handles(ir.PrimExpr)
+    def expression(self, node: ir.PrimExpr) -> None:
         """Nothing is stored inside."""
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> None:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> None:
         if self.certain and node.predicate is None and self._reaches_all(node):
             self.whole.add(node.buffer.data)
 
-    def _reaches_all(self, node: BufferStore) -> bool:
-        indices = [substitute(i, self.bound) for i in node.indices]
-        conditions = [c for c in self.conditions if not (isinstance(c, IntImm) and c.value)]
+    def _reaches_all(self, node: ir.BufferStore) -> bool:
+        indices = [ir.substitute(i, self.bound) for i in node.indices]
+        conditions = [c for c in self.conditions if not (isinstance(c, ir.IntImm) and c.value)]
         used = {v for e in (*indices, *conditions) for v in variables_in(e)}
         analyzer = Analyzer()
         for var, domain in self.domains.items():
@@ -136,7 +120,7 @@ class _Stores(Visitor):
         try:
             domains = {v: d for v, d in self.domains.items() if v in used}
             moving = [n for n, i in enumerate(indices) if variables_in(i)]
-            region = [Range.from_min_extent(indices[n], 1) for n in moving]
+            region = [ir.Range.from_min_extent(indices[n], 1) for n in moving]
             reached = estimate_region_lower_bound(region, domains, all_of(conditions), analyzer) if region else []
         except TVMagicError:
             return False

@@ -13,25 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from tvmagic import ir
 from tvmagic.codegen import last_program
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.cost import ProgramCost, count
 from tvmagic.eval.machine import Machine
 from tvmagic.eval.tally import Tally
-from tvmagic.ir import (
-    BinaryOp,
-    BufferLoad,
-    BufferStore,
-    Call,
-    For,
-    IfThenElse,
-    IntImm,
-    PrimExpr,
-    PrimFunc,
-    Var,
-    handles,
-    pre_order_visit,
-)
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.ir.query import callee, nodes_of, variables_in
 from tvmagic.lazy import cached_property
@@ -60,7 +47,7 @@ class Facts:
 
     def __init__(self, version: Version) -> None:
         self.version = version
-        self.func: PrimFunc = next(iter(version.lower().functions.values()))
+        self.func: ir.PrimFunc = next(iter(version.lower().functions.values()))
 
     @cached_property
     def cost(self) -> ProgramCost:
@@ -85,10 +72,10 @@ class Facts:
         found: list[int] = []
 
         def look(node: Any) -> None:
-            if isinstance(node, For) and not _loops(node.body) and isinstance(node.extent, IntImm):
+            if isinstance(node, ir.For) and not _loops(node.body) and isinstance(node.extent, ir.IntImm):
                 found.append(node.extent.value)
 
-        pre_order_visit(self.func.body, look)
+        ir.pre_order_visit(self.func.body, look)
         return found
 
     @fact("bytes loaded from tensors in memory")
@@ -157,7 +144,7 @@ class Facts:
 
 
 def _loops(stmt: Any) -> int:
-    return len(nodes_of(stmt, For))
+    return len(nodes_of(stmt, ir.For))
 
 
 @dataclass(frozen=True)
@@ -197,9 +184,9 @@ class _WorkTally(Tally[Work]):
     one by its longer side. A loop whose extent is not constant counts once.
     """
 
-    def __init__(self, arguments: set[Var]) -> None:
+    def __init__(self, arguments: set[ir.Var]) -> None:
         self.arguments = arguments
-        self.ranges: dict[Var, range] = {}  # the loops around
+        self.ranges: dict[ir.Var, range] = {}  # the loops around
 
     def zero(self) -> Work:
         return Work()
@@ -213,41 +200,41 @@ class _WorkTally(Tally[Work]):
     def longer(self, a: Work, b: Work) -> Work:
         return a if a.values >= b.values else b
 
-    def iterations(self, loop: For) -> int:
-        return loop.extent.value if isinstance(loop.extent, IntImm) else 1
+    def iterations(self, loop: ir.For) -> int:
+        return loop.extent.value if isinstance(loop.extent, ir.IntImm) else 1
 
-    @handles(For)
-    def loop(self, node: For) -> Work:
-        if isinstance(node.min, IntImm) and isinstance(node.extent, IntImm):
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> Work:
+        if isinstance(node.min, ir.IntImm) and isinstance(node.extent, ir.IntImm):
             self.ranges[node.loop_var] = range(node.min.value, node.min.value + node.extent.value)
         return super().loop(node)
 
-    @handles(BinaryOp)
+    @ir.handles(ir.BinaryOp)
     def arithmetic(self, node: Any) -> Work:
         return self.all_of(node.a, node.b) + (_values(node.dtype.lanes) if node.dtype.is_float else Work())
 
-    @handles(Call)
-    def call(self, node: Call) -> Work:
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> Work:
         name = callee(node).removeprefix("tir.")
         outside = name in _OUTSIDE
         return super().call(node) + (Work(calls=Fraction(1)) if outside else Work())
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> Work:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> Work:
         read = node.dtype.bytes if node.buffer.data in self.arguments else 0
         return self.all_of(*node.indices) + Work(read=Fraction(read))
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> Work:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> Work:
         return self.all_of(node.value, *node.indices) + _values(node.value.dtype.lanes)
 
-    @handles(IfThenElse)
-    def branch(self, node: IfThenElse) -> Work:
+    @ir.handles(ir.IfThenElse)
+    def branch(self, node: ir.IfThenElse) -> Work:
         share, then, other = self.share(node.condition), self.visit(node.then_case), self.all_of(node.else_case)
         taken = self.longer(then, other) if share is None else then.times(share) + other.times(1 - share)
         return self.visit(node.condition) + taken + Work(guards=Fraction(1))
 
-    def share(self, condition: PrimExpr) -> Fraction | None:
+    def share(self, condition: ir.PrimExpr) -> Fraction | None:
         """The share of the iterations of the loops around in which a condition holds; None if that is not known."""
         variables = list(variables_in(condition))
         ranges = [self.ranges.get(v, range(0)) for v in variables]

@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tvmagic import ir
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import Evaluate, IRModule, PrimFunc, PrimType, load_json, save_json
 from tvmagic.runtime.abi import ABI, Param, Site
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ class _Named:
     name: str
 
 
-def _signature(abi: Any) -> PrimFunc:
+def _signature(abi: Any) -> ir.PrimFunc:
     """A function without a body that has the parameters of `abi`."""
     params = [p.var for p in abi.params] + list(abi.sizes)
     buffers = {p.var: p.buffer for p in abi.params if p.buffer is not None}
-    result = PrimType(abi.result) if abi.result is not None else None
-    return PrimFunc(params, Evaluate(0), result, buffers, {"global_symbol": abi.name, "tir.noalias": abi.noalias})
+    result = ir.PrimType(abi.result) if abi.result is not None else None
+    return ir.PrimFunc(params, ir.Evaluate(0), result, buffers, {"global_symbol": abi.name, "tir.noalias": abi.noalias})
 
 
 def describe(module: Module) -> str:
@@ -44,7 +44,7 @@ def describe(module: Module) -> str:
         }
         for s in module.sites
     ]  # fmt: skip
-    signatures = save_json(IRModule({a.name: _signature(a) for a in module.abis}))
+    signatures = ir.save_json(ir.IRModule({a.name: _signature(a) for a in module.abis}))
     content = {"format": _FORMAT, "functions": functions, "sites": sites, "symbols": sorted(module.symbols)}
     return json.dumps({**content, "signatures": signatures})
 
@@ -58,14 +58,14 @@ def read_description(text: str) -> tuple[list[ABI], list[Site], set[str]]:
             hint="save it again",
             code="load_module.other_format_version",
         )
-    signatures = load_json(content["signatures"])
+    signatures = ir.load_json(content["signatures"])
     abis = []
     for entry in content["functions"]:
         func = signatures[entry["name"]]
         count = len(func.params) - entry["sizes"]
         params = tuple([Param(v, v.dtype, func.buffer_map.get(v)) for v in func.params[:count]])
         written = frozenset([params[i].buffer.data for i in entry["written"] if params[i].buffer is not None])  # type: ignore[union-attr]
-        result = func.ret_type.dtype if isinstance(func.ret_type, PrimType) else None
+        result = func.ret_type.dtype if isinstance(func.ret_type, ir.PrimType) else None
         noalias = bool(func.attrs.get("tir.noalias", False))
         abis.append(ABI(entry["name"], entry["symbol"], params, tuple(func.params[count:]), written, result, noalias))
     sites = [

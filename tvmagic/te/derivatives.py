@@ -10,30 +10,8 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from tvmagic import ir
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    GE,
-    LE,
-    Add,
-    Call,
-    Cast,
-    Div,
-    FloatImm,
-    IntImm,
-    Let,
-    Max,
-    Min,
-    Mul,
-    PrimExpr,
-    ProducerLoad,
-    Reduce,
-    Select,
-    Sub,
-    Var,
-    expr,
-    ops,
-    substitute,
-)
 from tvmagic.ir.deep_recursion import deep
 from tvmagic.ir.query import callee
 
@@ -41,15 +19,15 @@ from tvmagic.ir.query import callee
 class Partial(NamedTuple):
     """The derivative of a value by one leaf that it reads."""
 
-    leaf: PrimExpr
-    coefficient: PrimExpr
+    leaf: ir.PrimExpr
+    coefficient: ir.PrimExpr
 
 
-def _number(value: float, like: PrimExpr) -> PrimExpr:
-    return ops.const(value, like.dtype)
+def _number(value: float, like: ir.PrimExpr) -> ir.PrimExpr:
+    return ir.ops.const(value, like.dtype)
 
 
-_Rule = Callable[[PrimExpr, PrimExpr], Any]
+_Rule = Callable[[ir.PrimExpr, ir.PrimExpr], Any]
 # The derivative of a function of one argument `x`; `y` is its value.
 _FUNCTIONS: dict[str, _Rule] = {
     "exp": lambda x, y: y,
@@ -62,27 +40,27 @@ _FUNCTIONS: dict[str, _Rule] = {
     "sigmoid": lambda x, y: y * (_number(1, x) - y),
     "sqrt": lambda x, y: _number(0.5, x) / y,
     "rsqrt": lambda x, y: _number(-0.5, x) * y / x,
-    "sin": lambda x, y: ops.cos(x),
-    "cos": lambda x, y: -ops.sin(x),
+    "sin": lambda x, y: ir.ops.cos(x),
+    "cos": lambda x, y: -ir.ops.sin(x),
     "tan": lambda x, y: _number(1, x) + y * y,
-    "asin": lambda x, y: ops.rsqrt(_number(1, x) - x * x),
-    "acos": lambda x, y: -ops.rsqrt(_number(1, x) - x * x),
+    "asin": lambda x, y: ir.ops.rsqrt(_number(1, x) - x * x),
+    "acos": lambda x, y: -ir.ops.rsqrt(_number(1, x) - x * x),
     "atan": lambda x, y: _number(1, x) / (_number(1, x) + x * x),
-    "sinh": lambda x, y: ops.cosh(x),
-    "cosh": lambda x, y: ops.sinh(x),
+    "sinh": lambda x, y: ir.ops.cosh(x),
+    "cosh": lambda x, y: ir.ops.sinh(x),
     "tanh": lambda x, y: _number(1, x) - y * y,
-    "asinh": lambda x, y: ops.rsqrt(x * x + _number(1, x)),
-    "acosh": lambda x, y: ops.rsqrt(x * x - _number(1, x)),
+    "asinh": lambda x, y: ir.ops.rsqrt(x * x + _number(1, x)),
+    "acosh": lambda x, y: ir.ops.rsqrt(x * x - _number(1, x)),
     "atanh": lambda x, y: _number(1, x) / (_number(1, x) - x * x),
-    "erf": lambda x, y: _number(2 / math.sqrt(math.pi), x) * ops.exp(-(x * x)),
-    "fabs": lambda x, y: Select(GE(x, _number(0, x)), _number(1, x), _number(-1, x)),
+    "erf": lambda x, y: _number(2 / math.sqrt(math.pi), x) * ir.ops.exp(-(x * x)),
+    "fabs": lambda x, y: ir.Select(ir.GE(x, _number(0, x)), _number(1, x), _number(-1, x)),
 }
 # Functions that are constant between the places at which they jump.
 _STEPS = frozenset(("floor", "ceil", "trunc", "round", "nearbyint"))
 
 
 @deep
-def partials(e: PrimExpr, is_leaf: Callable[[PrimExpr], bool], seed: PrimExpr | None = None) -> list[Partial]:
+def partials(e: ir.PrimExpr, is_leaf: Callable[[ir.PrimExpr], bool], seed: ir.PrimExpr | None = None) -> list[Partial]:
     """The derivative of `e` by each place at which it reads a leaf, in the order of reading, times `seed` (default 1).
 
     A leaf that is read twice is there twice: the derivatives are to be added. Where a branch is not taken the
@@ -96,13 +74,13 @@ def partials(e: PrimExpr, is_leaf: Callable[[PrimExpr], bool], seed: PrimExpr | 
 
 
 class _Walk:
-    def __init__(self, is_leaf: Callable[[PrimExpr], bool]) -> None:
+    def __init__(self, is_leaf: Callable[[ir.PrimExpr], bool]) -> None:
         self.is_leaf = is_leaf
         self.found: list[Partial] = []
         self.known: dict[int, bool] = {}
-        self.kept: list[PrimExpr] = []
+        self.kept: list[ir.PrimExpr] = []
 
-    def reads(self, e: PrimExpr) -> bool:
+    def reads(self, e: ir.PrimExpr) -> bool:
         """Whether a leaf is inside `e` where it may have a derivative."""
         found = self.known.get(id(e))
         if found is None:
@@ -111,7 +89,7 @@ class _Walk:
             self.kept.append(e)  # so that no other node gets its identity
         return found
 
-    def down(self, e: PrimExpr, factor: PrimExpr | None) -> None:
+    def down(self, e: ir.PrimExpr, factor: ir.PrimExpr | None) -> None:
         """Note the partials inside `e`, of which the value's derivative is `factor` (None: 1)."""
         if not self.reads(e):
             return
@@ -129,23 +107,23 @@ class _Walk:
             else:
                 self.down(part, derivative if factor is None else _times(factor, derivative))
 
-    def steps(self, e: PrimExpr) -> list[tuple[PrimExpr, Any]]:
+    def steps(self, e: ir.PrimExpr) -> list[tuple[ir.PrimExpr, Any]]:
         """The parts of `e`, each with the derivative of `e` by it: an expression, None for 1, or a guard."""
         rule = _RULES.get(type(e))
         if rule is not None:
             return rule(e)
-        if isinstance(e, Call):
+        if isinstance(e, ir.Call):
             return self.call(e)
         raise TVMagicError(f"the derivative of `{e}` is not known", span=e.span, code="gradient.unknown_derivative")
 
-    def call(self, e: Call) -> list[tuple[PrimExpr, Any]]:
+    def call(self, e: ir.Call) -> list[tuple[ir.PrimExpr, Any]]:
         name = callee(e).removeprefix("tir.")
         if name == "if_then_else":
             condition, yes, no = e.args
             return [(yes, _Guard(condition, True, lazy=True)), (no, _Guard(condition, False, lazy=True))]
         if name == "pow":
             x, y = e.args
-            return [(x, y * ops.power(x, y - _number(1, y))), (y, ops.log(x) * e)]
+            return [(x, y * ir.ops.power(x, y - _number(1, y))), (y, ir.ops.log(x) * e)]
         if name in _STEPS:
             return []
         if name not in _FUNCTIONS:
@@ -161,53 +139,53 @@ class _Walk:
 class _Guard(NamedTuple):
     """A derivative that counts if a condition has a value."""
 
-    condition: PrimExpr
+    condition: ir.PrimExpr
     wanted: bool
     lazy: bool = False  # the branch not taken may not be evaluated
 
-    def around(self, factor: PrimExpr) -> PrimExpr:
+    def around(self, factor: ir.PrimExpr) -> ir.PrimExpr:
         """`factor`, or 0 where the condition has the other value."""
         zero = _number(0, factor)
         branches = (factor, zero) if self.wanted else (zero, factor)
-        return ops.if_then_else(self.condition, *branches) if self.lazy else Select(self.condition, *branches)
+        return ir.ops.if_then_else(self.condition, *branches) if self.lazy else ir.Select(self.condition, *branches)
 
 
-def _times(a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    return b if isinstance(a, (IntImm, FloatImm)) and a.value == 1 else a * b
+def _times(a: ir.PrimExpr, b: ir.PrimExpr) -> ir.PrimExpr:
+    return b if isinstance(a, (ir.IntImm, ir.FloatImm)) and a.value == 1 else a * b
 
 
-def _parts(e: PrimExpr) -> list[PrimExpr]:
+def _parts(e: ir.PrimExpr) -> list[ir.PrimExpr]:
     """The parts by which `e` may have a derivative."""
-    if isinstance(e, (Reduce, ProducerLoad, Var)):
+    if isinstance(e, (ir.Reduce, ir.ProducerLoad, ir.Var)):
         return []
-    if isinstance(e, Let):
-        return [substitute(e.body, {e.var: e.value})]
-    if isinstance(e, Cast):
+    if isinstance(e, ir.Let):
+        return [ir.substitute(e.body, {e.var: e.value})]
+    if isinstance(e, ir.Cast):
         return [e.value] if e.dtype.is_float and e.value.dtype.is_float else []
-    if isinstance(e, Select):
+    if isinstance(e, ir.Select):
         return [e.true_value, e.false_value]
-    if isinstance(e, Call):
+    if isinstance(e, ir.Call):
         return list(e.args[1:] if callee(e) == "tir.if_then_else" else e.args)
     if not e.dtype.is_float:
         return []
     return [part for part in (getattr(e, "a", None), getattr(e, "b", None)) if part is not None]
 
 
-def _extreme(e: Any, first: type) -> list[tuple[PrimExpr, Any]]:
+def _extreme(e: Any, first: type) -> list[tuple[ir.PrimExpr, Any]]:
     condition = first(e.a, e.b)
     return [(e.a, _Guard(condition, True)), (e.b, _Guard(condition, False))]
 
 
-_RULES: dict[type, Callable[[Any], list[tuple[PrimExpr, Any]]]] = {
-    Add: lambda e: [(e.a, None), (e.b, None)],
-    Sub: lambda e: [(e.a, None), (e.b, _number(-1, e))],
-    Mul: lambda e: [(e.a, e.b), (e.b, e.a)],
-    Div: lambda e: [(e.a, _number(1, e) / e.b), (e.b, -e.a / (e.b * e.b))],
-    Max: lambda e: _extreme(e, GE),
-    Min: lambda e: _extreme(e, LE),
-    Select: lambda e: [(e.true_value, _Guard(e.condition, True)), (e.false_value, _Guard(e.condition, False))],
-    Cast: lambda e: [(e.value, _Converted(e.value.dtype))],
-    Let: lambda e: [(_parts(e)[0], None)],
+_RULES: dict[type, Callable[[Any], list[tuple[ir.PrimExpr, Any]]]] = {
+    ir.Add: lambda e: [(e.a, None), (e.b, None)],
+    ir.Sub: lambda e: [(e.a, None), (e.b, _number(-1, e))],
+    ir.Mul: lambda e: [(e.a, e.b), (e.b, e.a)],
+    ir.Div: lambda e: [(e.a, _number(1, e) / e.b), (e.b, -e.a / (e.b * e.b))],
+    ir.Max: lambda e: _extreme(e, ir.GE),
+    ir.Min: lambda e: _extreme(e, ir.LE),
+    ir.Select: lambda e: [(e.true_value, _Guard(e.condition, True)), (e.false_value, _Guard(e.condition, False))],
+    ir.Cast: lambda e: [(e.value, _Converted(e.value.dtype))],
+    ir.Let: lambda e: [(_parts(e)[0], None)],
 }
 
 
@@ -216,6 +194,6 @@ class _Converted(NamedTuple):
 
     dtype: Any
 
-    def around(self, factor: PrimExpr) -> PrimExpr:
+    def around(self, factor: ir.PrimExpr) -> ir.PrimExpr:
         """`factor` in that type."""
-        return expr(factor).astype(self.dtype)
+        return ir.expr(factor).astype(self.dtype)

@@ -21,28 +21,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tvmagic import ir
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.ops import BINARY
-from tvmagic.ir import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
-    Add,
-    And,
-    DataType,
-    Div,
-    FloorDiv,
-    FloorMod,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Or,
-    Sub,
-)
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.te.error_ties import fresh_numbers, mixed, numbers_of_bits, ties, undecided
 
@@ -138,7 +119,7 @@ def format_of(dtype: Any) -> Format:
 def rounded(
     value: Array,
     before: Array | None,
-    dtype: DataType,
+    dtype: ir.DataType,
     units: float | None = None,
     underflow: bool = True,
     scale: float = 1.0,
@@ -239,7 +220,7 @@ def _quotient_error(at: Operands) -> Array:
     return np.where(sure | (moved == 0) & (_zero(eb) == 0), 0.0, error)
 
 
-def _reciprocal_error(at: Operands, before: Array | None, dtype: DataType) -> Array | None:
+def _reciprocal_error(at: Operands, before: Array | None, dtype: ir.DataType) -> Array | None:
     """TVM's simplifier multiplies by the reciprocal of a constant divisor, which is rounded, too."""
     divisor, form = float(at[3]), format_of(dtype)
     if not np.isfinite(divisor) or divisor == 0 or abs(np.frexp(divisor)[0]) == 0.5:
@@ -248,7 +229,7 @@ def _reciprocal_error(at: Operands, before: Array | None, dtype: DataType) -> Ar
     return moved if before is None else before + moved
 
 
-def _whole_quotient_error(at: Operands, dtype: DataType) -> Array:
+def _whole_quotient_error(at: Operands, dtype: ir.DataType) -> Array:
     """That of the quotient, then the steps that rounding it down or to zero crosses."""
     result, a, ea, b, eb = at
     with np.errstate(all="ignore"):
@@ -263,7 +244,7 @@ def _whole_quotient_error(at: Operands, dtype: DataType) -> Array:
     return np.where(undecided(np.isfinite(whole) & (whole > 0)) | np.isinf(whole), whole, 0.0)
 
 
-def _remainder_error(at: Operands, dtype: DataType) -> Array:
+def _remainder_error(at: Operands, dtype: ir.DataType) -> Array:
     """a - n b, of which n may be another if the quotient is near a whole number."""
     result, a, ea, b, eb = at
     if ea is None and eb is None:
@@ -293,23 +274,23 @@ def _extreme_error(choose_one: Callable[[Array, Array], Array]) -> Callable[[Ope
 
 
 _ERRORS: dict[type, Callable[[Operands], Array]] = {
-    Add: _sum_error,
-    Sub: _sum_error,
-    Mul: _product_error,
-    Div: _quotient_error,
-    Min: _extreme_error(np.minimum),
-    Max: _extreme_error(np.maximum),
+    ir.Add: _sum_error,
+    ir.Sub: _sum_error,
+    ir.Mul: _product_error,
+    ir.Div: _quotient_error,
+    ir.Min: _extreme_error(np.minimum),
+    ir.Max: _extreme_error(np.maximum),
 }
-_ROUNDED = {Add: False, Sub: False, Mul: True, Div: True}  # whether the result may underflow
-_WHOLE: dict[type, Callable[[Operands, DataType], Array]] = {
-    FloorDiv: _whole_quotient_error,
-    Mod: _remainder_error,
-    FloorMod: _remainder_error,
+_ROUNDED = {ir.Add: False, ir.Sub: False, ir.Mul: True, ir.Div: True}  # whether the result may underflow
+_WHOLE: dict[type, Callable[[Operands, ir.DataType], Array]] = {
+    ir.FloorDiv: _whole_quotient_error,
+    ir.Mod: _remainder_error,
+    ir.FloorMod: _remainder_error,
 }
-_COMPARED = {EQ, NE, LT, LE, GT, GE}
+_COMPARED = {ir.EQ, ir.NE, ir.LT, ir.LE, ir.GT, ir.GE}
 
 
-def binary(kind: type, a: Value, b: Value, dtype: DataType, scale: float = 1.0) -> Value:
+def binary(kind: type, a: Value, b: Value, dtype: ir.DataType, scale: float = 1.0) -> Value:
     """The result of an operator on operands of `dtype`, which is floats, integers or bool."""
     if not ties().numbered:
         return _plain_binary(kind, a, b, dtype, scale)
@@ -319,9 +300,9 @@ def binary(kind: type, a: Value, b: Value, dtype: DataType, scale: float = 1.0) 
     result = _plain_binary(kind, a, b, dtype, scale, equal)
     if na is None or nb is None or not isinstance(result, Approximate):
         return result
-    if kind in (Max, Min):
+    if kind in (ir.Max, ir.Min):
         return result._replace(number=_extreme_number(kind, a, b, na, nb))
-    pair = [np.minimum(na, nb), np.maximum(na, nb)] if kind in (Add, Mul) else [na, nb]
+    pair = [np.minimum(na, nb), np.maximum(na, nb)] if kind in (ir.Add, ir.Mul) else [na, nb]
     return result._replace(number=mixed(f"{kind.__name__} {dtype}", pair))
 
 
@@ -330,24 +311,26 @@ def _extreme_number(kind: type, a: Value, b: Value, na: Array, nb: Array) -> Arr
     (va, ea), (vb, eb) = parts(a), parts(b)
     with np.errstate(all="ignore"):
         apart = np.abs(va - vb) > _zero(ea) + _zero(eb)
-    first = va > vb if kind is Max else va < vb
+    first = va > vb if kind is ir.Max else va < vb
     pair = mixed(kind.__name__, [np.minimum(na, nb), np.maximum(na, nb)])
     return np.where(na == nb, na, np.where(apart, np.where(first, na, nb), pair))
 
 
-def _plain_binary(kind: type, a: Value, b: Value, dtype: DataType, scale: float, equal: Array | None = None) -> Value:
+def _plain_binary(
+    kind: type, a: Value, b: Value, dtype: ir.DataType, scale: float, equal: Array | None = None
+) -> Value:
     """The result without its number. `equal`: where both operands are the same bits in any program."""
     (va, ea), (vb, eb) = parts(a), parts(b)
     value = np.asarray(BINARY[kind](va, vb))
     exact = ea is None and eb is None
     if kind in _COMPARED:
         return value if exact else _compared(kind, value, (va, ea, vb, eb), equal)
-    if kind in (And, Or):
+    if kind in (ir.And, ir.Or):
         return value if exact else Approximate(value, _undecided_logic(kind, va, ea, vb, eb))
     at = (value, va, ea, vb, eb)
     if dtype.is_float:
         result = _float_result(kind, at, dtype, exact, scale)
-        return _without_difference(result, equal) if kind is Sub and equal is not None else result
+        return _without_difference(result, equal) if kind is ir.Sub and equal is not None else result
     if exact:
         return value
     rule = _WHOLE.get(kind)
@@ -355,8 +338,8 @@ def _plain_binary(kind: type, a: Value, b: Value, dtype: DataType, scale: float,
     return Approximate(value, _wrapped(value, error))
 
 
-def _integer_error(kind: type, at: Operands, dtype: DataType) -> Array:
-    if kind is Div:
+def _integer_error(kind: type, at: Operands, dtype: ir.DataType) -> Array:
+    if kind is ir.Div:
         return _whole_quotient_error(at, dtype)
     value, a, ea, b, eb = at
     wide = (np.asarray(value, np.float64), np.asarray(a, np.float64), ea, np.asarray(b, np.float64), eb)
@@ -372,12 +355,12 @@ def _wrapped(value: Array, error: Array) -> Array:
     return np.where(inside, error, np.inf)
 
 
-def _float_result(kind: type, at: Operands, dtype: DataType, exact: bool, scale: float) -> Value:
+def _float_result(kind: type, at: Operands, dtype: ir.DataType, exact: bool, scale: float) -> Value:
     if kind in _WHOLE:
         error = np.broadcast_to(_WHOLE[kind](at, dtype), at[0].shape)
         return Approximate(at[0], error) if np.any(error) else at[0]
     before = None if exact else _ERRORS[kind](at)
-    if kind is Div and np.ndim(at[3]) == 0:
+    if kind is ir.Div and np.ndim(at[3]) == 0:
         before = _reciprocal_error(at, before, dtype)
     if kind not in _ROUNDED:
         return at[0] if before is None else Approximate(at[0], before)
@@ -395,7 +378,7 @@ def _compared(
     close = np.logical_not(apart > margin) & ((margin > 0) & np.isfinite(apart) | np.isinf(margin))
     if equal is not None and np.any(equal):
         same = equal & np.isfinite(apart)
-        value, close = np.where(same, kind in (EQ, LE, GE), value), close & np.logical_not(same)
+        value, close = np.where(same, kind in (ir.EQ, ir.LE, ir.GE), value), close & np.logical_not(same)
     close = np.broadcast_to(close, np.shape(value))
     return Approximate(value, undecided(close).astype(np.float64))
 
@@ -412,14 +395,14 @@ def _without_difference(result: Value, equal: Array) -> Value:
 def _undecided_logic(kind: type, a: Array, ea: Array | None, b: Array, eb: Array | None) -> Array:
     """An operand that decides the result alone makes that of the other irrelevant."""
     open_a, open_b = _zero(ea) > 0, _zero(eb) > 0
-    may_a, may_b = (a, b) if kind is And else (np.logical_not(a), np.logical_not(b))
+    may_a, may_b = (a, b) if kind is ir.And else (np.logical_not(a), np.logical_not(b))
     return ((open_a & (may_b | open_b)) | (open_b & (may_a | open_a))).astype(np.float64)
 
 
 # ---------------------------------------------------------------------------- casts and choices
 
 
-def cast(x: Value, source: DataType, target: DataType, scale: float = 1.0) -> Value:
+def cast(x: Value, source: ir.DataType, target: ir.DataType, scale: float = 1.0) -> Value:
     """`x` of `source` converted to `target`."""
     value, error = parts(x)
     source, target = source.element_of, target.element_of
@@ -439,12 +422,12 @@ def cast(x: Value, source: DataType, target: DataType, scale: float = 1.0) -> Va
     return numbered(result, f"{target}({source})", [x])
 
 
-def _is_contained(source: DataType, target: DataType) -> bool:
+def _is_contained(source: ir.DataType, target: ir.DataType) -> bool:
     """Whether the float dtype `target` holds all values of `source`."""
     return source.is_float and (str(target) in (str(source), "float64") or (str(source), str(target)) in _CONTAINED)
 
 
-def _to_float(value: Array, error: Array | None, source: DataType, target: DataType, scale: float) -> Value:
+def _to_float(value: Array, error: Array | None, source: ir.DataType, target: ir.DataType, scale: float) -> Value:
     wide = np.asarray(value).astype(np.float64)
     if _is_contained(source, target) or (str(target) == "float64" and np.all(np.abs(wide) <= 2.0**53)):
         return wide if error is None else Approximate(wide, error)

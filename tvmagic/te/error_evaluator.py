@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmagic.ir import BinaryOp, Call, Cast, CmpOp, DataType, FloatImm, IntImm, Not, PrimExpr, ProducerLoad, handles
+from tvmagic import ir
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.ir.query import callee
 from tvmagic.ir.semantics import plain
@@ -17,7 +17,7 @@ from tvmagic.te.error_ties import ties
 from tvmagic.te.numpy_eval import ArrayEvaluator, given
 
 
-def widened(value: Value, dtype: DataType) -> Value:
+def widened(value: Value, dtype: ir.DataType) -> Value:
     """Floats as float64."""
     return value if isinstance(value, Approximate) or not dtype.is_float else value.astype(np.float64)
 
@@ -46,29 +46,29 @@ class ErrorEvaluator(ArrayEvaluator):
 
     scale = 1.0
 
-    @handles(IntImm, FloatImm)
+    @ir.handles(ir.IntImm, ir.FloatImm)
     def constant(self, node: Any) -> Value:
         return constant(node)
 
-    @handles(BinaryOp)
-    def binary(self, node: BinaryOp) -> Value:
+    @ir.handles(ir.BinaryOp)
+    def binary(self, node: ir.BinaryOp) -> Value:
         result = binary(type(node), self.visit(node.a), self.visit(node.b), node.a.dtype, self.scale)
-        if isinstance(node, CmpOp):
+        if isinstance(node, ir.CmpOp):
             ties().observe(node, parts(result)[0], self.mask)
         return result
 
-    @handles(Not)
-    def negation(self, node: Not) -> Value:
+    @ir.handles(ir.Not)
+    def negation(self, node: ir.Not) -> Value:
         value, error = parts(self.visit(node.a))
         result = np.logical_not(value)
         return result if error is None else Approximate(result, error)
 
-    @handles(Cast)
-    def cast(self, node: Cast) -> Value:
+    @ir.handles(ir.Cast)
+    def cast(self, node: ir.Cast) -> Value:
         return cast(self.visit(node.value), node.value.dtype, node.dtype, self.scale)
 
-    @handles(Call)
-    def call(self, node: Call) -> Value:
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> Value:
         name = callee(node)
         if name == "tir.if_then_else":
             return self._choose(*node.args)
@@ -77,7 +77,7 @@ class ErrorEvaluator(ArrayEvaluator):
             return reinterpreted(args[0], node.args[0].dtype, node.dtype)
         return call(node, args, self.scale)
 
-    def _choose(self, condition: PrimExpr, then: PrimExpr, otherwise: PrimExpr) -> Value:
+    def _choose(self, condition: ir.PrimExpr, then: ir.PrimExpr, otherwise: ir.PrimExpr) -> Value:
         chosen = self.visit(condition)
         holds, open_ = parts(chosen)
         outer = self.mask
@@ -90,13 +90,13 @@ class ErrorEvaluator(ArrayEvaluator):
         self.mask = outer
         return choose(chosen, first, second)
 
-    @handles(ProducerLoad)
-    def load(self, node: ProducerLoad) -> Value:
+    @ir.handles(ir.ProducerLoad)
+    def load(self, node: ir.ProducerLoad) -> Value:
         stored = given(self.values, node.producer)
         places = [self.visit(index) for index in node.indices]
         return read(stored, node.dtype, [self._inside(node, k, p, stored) for k, p in enumerate(places)], places)
 
-    def _inside(self, node: ProducerLoad, axis: int, place: Value, stored: Any) -> np.ndarray:
+    def _inside(self, node: ir.ProducerLoad, axis: int, place: Value, stored: Any) -> np.ndarray:
         """An index that is in its dimension, or a read whose value is not used."""
         index, size = parts(place)[0], np.shape(parts(stored)[0])[axis]
         outside = (index < 0) | (index >= size)
@@ -106,7 +106,7 @@ class ErrorEvaluator(ArrayEvaluator):
         return index
 
 
-def read(stored: Any, dtype: DataType, indices: Sequence[np.ndarray], places: Sequence[Value]) -> Value:
+def read(stored: Any, dtype: ir.DataType, indices: Sequence[np.ndarray], places: Sequence[Value]) -> Value:
     """Elements of an array; if an index is not certain, any element may be read."""
     array, errors = parts(stored)
     if not array.size:  # no value that is read here is used
@@ -125,7 +125,7 @@ def read(stored: Any, dtype: DataType, indices: Sequence[np.ndarray], places: Se
     return Approximate(value, np.where(reached, far, 0.0 if error is None else error))
 
 
-def reinterpreted(value: Value, source: DataType, target: DataType) -> Value:
+def reinterpreted(value: Value, source: ir.DataType, target: ir.DataType) -> Value:
     plain, error = parts(value)
     bits = plain.astype(numpy_dtype(source)).view(numpy_dtype(target))
     result = widened(bits, target)

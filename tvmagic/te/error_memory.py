@@ -10,19 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from tvmagic import ir
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    Add,
-    Allocate,
-    AllocateConst,
-    BufferLoad,
-    BufferStore,
-    DataType,
-    PrimExpr,
-    Sub,
-    handles,
-    structural_equal,
-)
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.te.error_bound import REFERENCE, Approximate, Value, bounded, format_of, parts, stored_numbers
 from tvmagic.te.error_evaluator import ErrorEvaluator
@@ -30,7 +19,7 @@ from tvmagic.te.error_ties import fresh_numbers, ties
 from tvmagic.te.numpy_stmt import StatementRunner
 
 
-def cells_dtype(dtype: DataType) -> np.dtype[Any]:
+def cells_dtype(dtype: ir.DataType) -> np.dtype[Any]:
     """An element of memory: its value, the error of what was stored, and of the terms that were added since: the sum of
     the magnitudes, how many, and the largest power of two that all are multiples of; and its value number, which is 0
     until something is stored."""
@@ -40,7 +29,7 @@ def cells_dtype(dtype: DataType) -> np.dtype[Any]:
     )
 
 
-def cells(value: Value, dtype: DataType) -> np.ndarray:
+def cells(value: Value, dtype: ir.DataType) -> np.ndarray:
     """Elements that hold a value of `dtype`, nothing added yet."""
     plain, error = parts(value)
     memory = np.zeros(np.shape(plain), cells_dtype(dtype))
@@ -52,7 +41,7 @@ def cells(value: Value, dtype: DataType) -> np.ndarray:
     return memory
 
 
-def loaded(memory: np.ndarray, dtype: DataType) -> Value:
+def loaded(memory: np.ndarray, dtype: ir.DataType) -> Value:
     """The value of elements with its error."""
     value, error = memory["value"], memory["error"]
     number = memory["number"].copy() if ties().numbered else None
@@ -90,22 +79,22 @@ def _grain(value: np.ndarray) -> np.ndarray:
     return np.where(digits == 0, np.inf, np.ldexp((digits & -digits).astype(np.float64), exponent - 53))
 
 
-def added_term(node: BufferStore) -> tuple[PrimExpr, int] | None:
+def added_term(node: ir.BufferStore) -> tuple[ir.PrimExpr, int] | None:
     """The term that a store adds to the element itself, with its sign; None if it does something else."""
     value = node.value
-    if not isinstance(value, (Add, Sub)) or not value.dtype.is_float:
+    if not isinstance(value, (ir.Add, ir.Sub)) or not value.dtype.is_float:
         return None
     if _is_element(value.a, node):
-        return value.b, 1 if isinstance(value, Add) else -1
-    if isinstance(value, Add) and _is_element(value.b, node):
+        return value.b, 1 if isinstance(value, ir.Add) else -1
+    if isinstance(value, ir.Add) and _is_element(value.b, node):
         return value.a, 1
     return None
 
 
-def _is_element(value: PrimExpr, node: BufferStore) -> bool:
-    if not isinstance(value, BufferLoad) or value.buffer is not node.buffer:
+def _is_element(value: ir.PrimExpr, node: ir.BufferStore) -> bool:
+    if not isinstance(value, ir.BufferLoad) or value.buffer is not node.buffer:
         return False
-    return all(structural_equal(a, b) for a, b in zip(value.indices, node.indices))
+    return all(ir.structural_equal(a, b) for a, b in zip(value.indices, node.indices))
 
 
 class ErrorRunner(ErrorEvaluator, StatementRunner):
@@ -121,8 +110,8 @@ class ErrorRunner(ErrorEvaluator, StatementRunner):
             )
         return int(plain)
 
-    @handles(BufferLoad)
-    def buffer_load(self, node: BufferLoad) -> Value:
+    @ir.handles(ir.BufferLoad)
+    def buffer_load(self, node: ir.BufferLoad) -> Value:
         array, indices = self._place(node)
         found = np.asarray(
             array[indices].copy()
@@ -131,8 +120,8 @@ class ErrorRunner(ErrorEvaluator, StatementRunner):
             return found.astype(np.float64) if node.dtype.is_float else found
         return loaded(found, node.buffer.dtype)
 
-    @handles(BufferStore)
-    def buffer_store(self, node: BufferStore) -> None:
+    @ir.handles(ir.BufferStore)
+    def buffer_store(self, node: ir.BufferStore) -> None:
         array, indices = self._place(node)
         term = added_term(node)
         if term is not None and node.value.dtype.lanes == 1:
@@ -140,13 +129,13 @@ class ErrorRunner(ErrorEvaluator, StatementRunner):
         else:
             array[indices] = cells(self.visit(node.value), node.buffer.dtype)
 
-    @handles(Allocate)
-    def allocate(self, node: Allocate) -> None:
+    @ir.handles(ir.Allocate)
+    def allocate(self, node: ir.Allocate) -> None:
         sizes = [self._number(e) for e in node.extents]
         self.memory[node.buffer_var] = cells(np.zeros(sizes), node.dtype)
         self.visit(node.body)
 
-    @handles(AllocateConst)
-    def constant_array(self, node: AllocateConst) -> None:
+    @ir.handles(ir.AllocateConst)
+    def constant_array(self, node: ir.AllocateConst) -> None:
         self.memory[node.buffer_var] = cells(np.asarray(node.data), node.dtype)
         self.visit(node.body)

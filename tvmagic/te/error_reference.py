@@ -13,24 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from tvmagic import ir
 from tvmagic.arith.reducer_laws import can_regroup
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    Add,
-    BinaryOp,
-    Cast,
-    CommReducer,
-    DataType,
-    IntImm,
-    Max,
-    Min,
-    Mul,
-    PrimExpr,
-    ProducerLoad,
-    Reduce,
-    Var,
-    structural_equal,
-)
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.ir.query import contains, is_call, operands
 from tvmagic.te.error_bound import Approximate, Value, choose, either, parts, stored_numbers
@@ -135,7 +120,7 @@ def evaluate_with_errors(tensors: Sequence[Tensor], inputs: Mapping[Any, Any]) -
 class _Results:
     """The outputs of an operation, filled in part by part."""
 
-    def __init__(self, shape: Sequence[int], dtypes: Sequence[DataType], zero: bool = False) -> None:
+    def __init__(self, shape: Sequence[int], dtypes: Sequence[ir.DataType], zero: bool = False) -> None:
         self.shape = tuple(shape)
         make = np.zeros if zero else np.empty
         self.values = [make(shape, np.float64 if d.is_float else numpy_dtype(d)) for d in dtypes]
@@ -162,7 +147,7 @@ class _Results:
 class _Plan:
     """The operations that tensors need, computed one after the other."""
 
-    def __init__(self, values: dict[Tensor, Any], sizes: dict[Var, np.ndarray]) -> None:
+    def __init__(self, values: dict[Tensor, Any], sizes: dict[ir.Var, np.ndarray]) -> None:
         self.values, self.sizes, self.notes = values, sizes, list[str]()
         self.empty: dict[Tensor, np.ndarray] = {}
         self.unwritten: dict[Tensor, np.ndarray] = {}
@@ -194,7 +179,7 @@ class _Plan:
         results = _Results([high - low for low, high in ends], [t.dtype for t in op.outputs])
         reduced = [ends_of(iv.dom, self.sizes) for iv in op.reduce_axis]
         first = op.body[0]
-        summed = isinstance(first, Reduce) and _Reduction(self, op, first, strict)
+        summed = isinstance(first, ir.Reduce) and _Reduction(self, op, first, strict)
         wraps = 0
         for block in blocks(ends, self._work(op, reduced)):
             place = tuple([slice(b[0] - e[0], b[1] - e[0]) for b, e in zip(block, ends)])
@@ -224,9 +209,9 @@ class _Plan:
     def _copy_empty(self, op: ComputeOp) -> None:
         """An elementwise copy of a reduction, as a conversion is, has no terms where the reduction has none."""
         for tensor, value in zip(op.outputs, op.body):
-            while isinstance(value, Cast):
+            while isinstance(value, ir.Cast):
                 value = value.value
-            if isinstance(value, ProducerLoad) and value.producer in self.empty:
+            if isinstance(value, ir.ProducerLoad) and value.producer in self.empty:
                 if len(value.indices) == len(op.axis) and all(i is a.var for i, a in zip(value.indices, op.axis)):
                     self.empty[tensor] = self.empty[value.producer]
 
@@ -234,7 +219,7 @@ class _Plan:
         """Elements of the reduced axes that one element of a part stands for, so that a part has not too many."""
         number = int(np.prod([high - low for low, high in reduced], dtype=np.int64)) if reduced else 1
         first = op.body[0]
-        if isinstance(first, Reduce) and _is_product(first):
+        if isinstance(first, ir.Reduce) and _is_product(first):
             return 1  # parts are as large as the outputs
         return max(min(number, _PART), 1) * 4
 
@@ -292,7 +277,7 @@ class _Plan:
                 results.put(n, place, _joined([c[n] for c in calls], inner, n))
         return [results.whole(n) for n in range(len(op.outputs))]
 
-    def intrinsic_call(self, op: TensorComputeOp, inner: Operation, env: Mapping[Var, np.ndarray]) -> list[Value]:
+    def intrinsic_call(self, op: TensorComputeOp, inner: Operation, env: Mapping[ir.Var, np.ndarray]) -> list[Value]:
         known: dict[Tensor, Any] = {}
         sizes = dict(self.sizes)
         for tensor, source, region in zip(op.intrin.inputs, op.inputs, op.input_regions):
@@ -333,8 +318,8 @@ def _joined(calls: list[Value], inner: Operation, index: int) -> Value:
     if len(calls) == 1:
         return calls[0]
     reduce = inner.body[index] if isinstance(inner, ComputeOp) else None
-    fast = simple_combiner(reduce.combiner) if isinstance(reduce, Reduce) else None
-    if fast is None or not isinstance(reduce, Reduce):
+    fast = simple_combiner(reduce.combiner) if isinstance(reduce, ir.Reduce) else None
+    if fast is None or not isinstance(reduce, ir.Reduce):
         raise TVMagicError(
             f"the calls of intrinsic `{inner.name}` cannot be combined in NumPy",
             code="error_bound.calls_not_combinable",
@@ -354,10 +339,10 @@ def _error(value: Value) -> Any:
 def _wrapping(op: ComputeOp, wraps: int, total: int) -> str:
     """That a sum of integers wraps around, and what to write instead."""
     reduce = op.body[0]
-    assert isinstance(reduce, Reduce)
+    assert isinstance(reduce, ir.Reduce)
     dtype = reduce.dtype
     wider = {8: "int32", 16: "int32", 32: "int64"}.get(dtype.bits, "float64")
-    terms = " * ".join(f"{wider}({f})" for f in operands(reduce.source[0], Mul))
+    terms = " * ".join(f"{wider}({f})" for f in operands(reduce.source[0], ir.Mul))
     return (
         f"the sum `{op.name}` of {dtype} wraps around in {wraps} of {total} elements; to sum in {wider} write `{terms}`"
     )
@@ -366,12 +351,12 @@ def _wrapping(op: ComputeOp, wraps: int, total: int) -> str:
 # ---------------------------------------------------------------------------- reductions
 
 
-def _is_product(reduce: Reduce) -> bool:
+def _is_product(reduce: ir.Reduce) -> bool:
     """Whether it sums a product of several factors, without a condition."""
     combiner = reduce.combiner
-    plain = isinstance(reduce.condition, IntImm) and bool(reduce.condition.value)
+    plain = isinstance(reduce.condition, ir.IntImm) and bool(reduce.condition.value)
     adds = simple_combiner(combiner) is np.add
-    return plain and adds and isinstance(reduce.source[0], Mul) and not reduce.dtype.is_bool
+    return plain and adds and isinstance(reduce.source[0], ir.Mul) and not reduce.dtype.is_bool
 
 
 class _Reduction:
@@ -380,7 +365,7 @@ class _Reduction:
     `wraps`: how many sums of integers were outside the range of their dtype.
     """
 
-    def __init__(self, plan: _Plan, op: ComputeOp, reduce: Reduce, strict: bool) -> None:
+    def __init__(self, plan: _Plan, op: ComputeOp, reduce: ir.Reduce, strict: bool) -> None:
         self.plan, self.op, self.reduce, self.strict = plan, op, reduce, strict
         self.wraps = 0
 
@@ -398,7 +383,7 @@ class _Reduction:
 
     def without_terms(self, box: Ends, reduced: Ends) -> Any:
         """Which elements of a part have no term, because an axis is empty or a condition on data holds for none."""
-        conditions = [c for c in self._conditions() if contains(c, ProducerLoad)]
+        conditions = [c for c in self._conditions() if contains(c, ir.ProducerLoad)]
         if not all(high > low for low, high in reduced):
             return True
         if not conditions:
@@ -408,11 +393,11 @@ class _Reduction:
         holds = np.broadcast_to(np.logical_and.reduce([parts(evaluator.visit(c))[0] for c in conditions]), domain)
         return np.logical_not(holds.any(axis=tuple(range(len(box), len(domain)))))
 
-    def _conditions(self) -> list[PrimExpr]:
+    def _conditions(self) -> list[ir.PrimExpr]:
         """The conditions below which a term counts: otherwise it is the identity element."""
         found, source = [self.reduce.condition], self.reduce.source[0]
         neutral = self.reduce.combiner.identity_element[0]
-        while is_call(source, "tir.if_then_else") and structural_equal(source.args[2], neutral):
+        while is_call(source, "tir.if_then_else") and ir.structural_equal(source.args[2], neutral):
             found, source = [*found, source.args[0]], source.args[1]
         return found
 
@@ -438,7 +423,7 @@ class _Reduction:
     def products(self, box: Ends, reduced: Ends, domain: tuple[int, ...], rank: int, kind: np.dtype[Any]) -> Sum | None:
         """None if factors have as many elements as their product: then nothing is won."""
         evaluator = self.plan.evaluator(self.op, (*box, *reduced), self.strict)
-        values = [evaluator.visit(f) for f in operands(self.reduce.source[0], Mul)]
+        values = [evaluator.visit(f) for f in operands(self.reduce.source[0], ir.Mul)]
         if any(np.shape(parts(v)[0]) == domain for v in values) and np.prod(domain, dtype=np.int64) > _PART * 4:
             return None
         return sum_of_products([_aligned(v, len(domain)) for v in values], domain, rank, kind)
@@ -448,7 +433,7 @@ class _Reduction:
         reduce = self.reduce
         evaluator = self.plan.evaluator(self.op, (*box, *reduced), self.strict)
         condition: Any = None
-        if not (isinstance(reduce.condition, IntImm) and reduce.condition.value):
+        if not (isinstance(reduce.condition, ir.IntImm) and reduce.condition.value):
             condition = evaluator.visit(reduce.condition)
             holds, open_ = parts(condition)
             evaluator.mask = holds if open_ is None else holds | (open_ > 0)
@@ -536,21 +521,21 @@ def _cut(reduced: Ends, room: int) -> list[list[tuple[int, int]]]:
     return blocks(reduced, max(BLOCK_ELEMENTS // room, 1))
 
 
-_UFUNCS: dict[type, np.ufunc] = {Add: np.add, Mul: np.multiply, Min: np.minimum, Max: np.maximum}
+_UFUNCS: dict[type, np.ufunc] = {ir.Add: np.add, ir.Mul: np.multiply, ir.Min: np.minimum, ir.Max: np.maximum}
 
 
-def _separate(combiner: CommReducer) -> list[np.ufunc] | None:
+def _separate(combiner: ir.CommReducer) -> list[np.ufunc] | None:
     """The NumPy functions of a combiner that combines each of its values by itself."""
     found: list[np.ufunc] = []
     for result, left, right in zip(combiner.result, combiner.lhs, combiner.rhs):
         function = _UFUNCS.get(type(result))
-        if function is None or not isinstance(result, BinaryOp) or result.a is not left or result.b is not right:
+        if function is None or not isinstance(result, ir.BinaryOp) or result.a is not left or result.b is not right:
             return None
         found.append(function)
     return found
 
 
-def _simple(function: np.ufunc, terms: Value, axes: tuple[int, ...], dtype: DataType) -> Value:
+def _simple(function: np.ufunc, terms: Value, axes: tuple[int, ...], dtype: ir.DataType) -> Value:
     """A reduction by one of NumPy's functions."""
     if function is np.add:
         kind = np.dtype(np.float64) if dtype.is_float else numpy_dtype(dtype)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import Buffer, Evaluate, IterVar, PrimExpr, Range, Stmt, Var, decl_buffer, expr
 from tvmagic.te.tensor import Operation, PlaceholderOp, Tensor, TensorSlice
 
 __all__ = ["TensorIntrin", "TensorIntrinCall", "decl_tensor_intrin"]
@@ -21,9 +21,9 @@ class TensorIntrinCall:
         self,
         intrin: TensorIntrin,
         tensors: Sequence[Tensor],
-        regions: Sequence[Sequence[Range]],
-        reduce_axis: Sequence[IterVar],
-        scalar_inputs: Sequence[PrimExpr],
+        regions: Sequence[Sequence[ir.Range]],
+        reduce_axis: Sequence[ir.IterVar],
+        scalar_inputs: Sequence[ir.PrimExpr],
     ) -> None:
         self.intrin = intrin
         self.tensors, self.regions = tuple(tensors), tuple([tuple(r) for r in regions])
@@ -48,11 +48,11 @@ class TensorIntrin:
         name: str,
         op: Operation,
         inputs: Sequence[Tensor],
-        buffers: Sequence[Buffer],
-        scalar_params: Sequence[Var],
-        body: Stmt | None,
-        reduce_init: Stmt | None,
-        reduce_update: Stmt | None,
+        buffers: Sequence[ir.Buffer],
+        scalar_params: Sequence[ir.Var],
+        body: ir.Stmt | None,
+        reduce_init: ir.Stmt | None,
+        reduce_update: ir.Stmt | None,
     ) -> None:
         self.name, self.op, self.inputs, self.buffers = name, op, tuple(inputs), tuple(buffers)
         self.scalar_params = tuple(scalar_params)
@@ -61,7 +61,7 @@ class TensorIntrin:
     def __call__(self, *args: Any, reduce_axis: Any = ()) -> TensorIntrinCall:
         """The instruction on slices such as `A[i, 0:16]`, and on scalars, inside `te.compute`."""
         slices = [a for a in args if isinstance(a, TensorSlice)]
-        scalars = [expr(a) for a in args if not isinstance(a, TensorSlice)]
+        scalars = [ir.expr(a) for a in args if not isinstance(a, TensorSlice)]
         if len(slices) != len(self.inputs):
             raise TVMagicError(
                 f"intrinsic `{self.name}` takes {len(self.inputs)} slices, {len(slices)} are given",
@@ -74,17 +74,17 @@ class TensorIntrin:
         return f"TensorIntrin({self.name})"
 
 
-def _region(part: Any) -> list[Range]:
-    region: list[Range] = []
+def _region(part: Any) -> list[ir.Range]:
+    region: list[ir.Range] = []
     for index in part.indices:
         if isinstance(index, slice):
             if index.step is not None:
                 raise TVMagicError(
                     f"a slice of `{part.tensor.name}` for an intrinsic has no step", code="te.intrinsic.slice_with_step"
                 )
-            region.append(Range(index.start, index.stop))
+            region.append(ir.Range(index.start, index.stop))
         else:
-            region.append(Range.from_min_extent(expr(index), 1))
+            region.append(ir.Range.from_min_extent(ir.expr(index), 1))
     return region
 
 
@@ -92,8 +92,8 @@ def decl_tensor_intrin(
     op: Operation,
     fcompute: Callable[..., Any],
     name: str = "tensor_intrin",
-    binds: Mapping[Tensor, Buffer] | None = None,
-    scalar_params: Sequence[Var] | None = None,
+    binds: Mapping[Tensor, ir.Buffer] | None = None,
+    scalar_params: Sequence[ir.Var] | None = None,
     default_buffer_params: Mapping[str, Any] | None = None,
 ) -> TensorIntrin:
     """Declare an instruction.
@@ -122,10 +122,10 @@ def decl_tensor_intrin(
     options = dict(default_buffer_params or {})
     given = dict(binds or {})
     tensors = [*inputs, *op.outputs]
-    buffers = [given.get(t) or decl_buffer(t.shape, t.dtype, t.op.name, **options) for t in tensors]
+    buffers = [given.get(t) or ir.decl_buffer(t.shape, t.dtype, t.op.name, **options) for t in tensors]
     parts: Any = (buffers[: len(inputs)], buffers[len(inputs) :])
     body = fcompute(*parts, scalar_params) if scalar_params else fcompute(*parts)
-    statements = [body] if isinstance(body, (PrimExpr, Stmt)) else list(body)
-    statements = [Evaluate(s) if isinstance(s, PrimExpr) else s for s in statements]
+    statements = [body] if isinstance(body, (ir.PrimExpr, ir.Stmt)) else list(body)
+    statements = [ir.Evaluate(s) if isinstance(s, ir.PrimExpr) else s for s in statements]
     statements += [None] * (3 - len(statements))
     return TensorIntrin(name, op, inputs, buffers, scalar_params or (), *statements)

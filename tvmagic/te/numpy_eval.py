@@ -7,26 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from tvmagic import ir
 from tvmagic.errors import BoundsError, TVMagicError
 from tvmagic.eval.ops import BINARY, CALLS, convert
-from tvmagic.ir import (
-    And,
-    BinaryOp,
-    Call,
-    Cast,
-    FloatImm,
-    IntImm,
-    Let,
-    Node,
-    Not,
-    Or,
-    PrimExpr,
-    ProducerLoad,
-    Select,
-    Var,
-    Visitor,
-    handles,
-)
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.ir.query import callee
 from tvmagic.ir.semantics import plain
@@ -40,7 +23,7 @@ def given(values: Mapping[Tensor, np.ndarray], tensor: Tensor) -> np.ndarray:
     return values[tensor]
 
 
-class ArrayEvaluator(Visitor):
+class ArrayEvaluator(ir.Visitor):
     """Gives for an expression an array that broadcasts over the axes of the operation.
 
     `env`: the arrays of variables; `values`: those of tensors.
@@ -49,21 +32,21 @@ class ArrayEvaluator(Visitor):
 
     def __init__(
         self,
-        env: Mapping[Var, np.ndarray],
+        env: Mapping[ir.Var, np.ndarray],
         values: Mapping[Tensor, np.ndarray] | None = None,
         strict: bool = True,
     ) -> None:
         self.values, self.env, self.strict = values or {}, dict(env), strict
         self.mask: np.ndarray | None = None
 
-    @handles(Node)
-    def other(self, node: Node) -> Any:
+    @ir.handles(ir.Node)
+    def other(self, node: ir.Node) -> Any:
         raise TVMagicError(
             f"`{type(node).__name__}` has no value in NumPy", node=node, code="te.reference.no_numpy_value"
         )
 
-    @handles(Var)
-    def var(self, var: Var) -> Any:
+    @ir.handles(ir.Var)
+    def var(self, var: ir.Var) -> Any:
         if var not in self.env:
             raise TVMagicError(
                 f"`{var.name}` has no value",
@@ -72,39 +55,39 @@ class ArrayEvaluator(Visitor):
             )
         return self.env[var]
 
-    @handles(IntImm, FloatImm)
+    @ir.handles(ir.IntImm, ir.FloatImm)
     def constant(self, node: Any) -> Any:
         return np.asarray(plain(node.value), numpy_dtype(node.dtype))
 
-    @handles(BinaryOp)
-    def binary(self, node: BinaryOp) -> Any:
+    @ir.handles(ir.BinaryOp)
+    def binary(self, node: ir.BinaryOp) -> Any:
         a = self.visit(node.a)
-        if isinstance(node, (And, Or)):
-            needed = a if isinstance(node, And) else np.logical_not(a)
+        if isinstance(node, (ir.And, ir.Or)):
+            needed = a if isinstance(node, ir.And) else np.logical_not(a)
             if np.ndim(a) == 0 and not needed:
                 return a
             return BINARY[type(node)](a, self._where(needed, node.b))
         return BINARY[type(node)](a, self.visit(node.b))
 
-    @handles(Not)
-    def negation(self, node: Not) -> Any:
+    @ir.handles(ir.Not)
+    def negation(self, node: ir.Not) -> Any:
         return np.logical_not(self.visit(node.a))
 
-    @handles(Cast)
-    def cast(self, node: Cast) -> Any:
+    @ir.handles(ir.Cast)
+    def cast(self, node: ir.Cast) -> Any:
         return convert(self.visit(node.value), node.dtype)
 
-    @handles(Let)
-    def let(self, node: Let) -> Any:
+    @ir.handles(ir.Let)
+    def let(self, node: ir.Let) -> Any:
         self.env[node.var] = self.visit(node.value)
         return self.visit(node.body)
 
-    @handles(Select)
-    def select(self, node: Select) -> Any:
+    @ir.handles(ir.Select)
+    def select(self, node: ir.Select) -> Any:
         return self._choose(node.condition, node.true_value, node.false_value)
 
-    @handles(Call)
-    def call(self, node: Call) -> Any:
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> Any:
         name = callee(node)
         if name == "tir.if_then_else":
             return self._choose(*node.args)
@@ -117,14 +100,14 @@ class ArrayEvaluator(Visitor):
             )
         return function(*[self.visit(a) for a in node.args])
 
-    def _choose(self, condition: PrimExpr, then: PrimExpr, otherwise: PrimExpr) -> Any:
+    def _choose(self, condition: ir.PrimExpr, then: ir.PrimExpr, otherwise: ir.PrimExpr) -> Any:
         holds = self.visit(condition)
         if np.ndim(holds) == 0:
             return self.visit(then if holds else otherwise)
         first = self._where(holds, then)
         return np.where(holds, first, self._where(np.logical_not(holds), otherwise))
 
-    def _where(self, holds: Any, node: PrimExpr) -> Any:
+    def _where(self, holds: Any, node: ir.PrimExpr) -> Any:
         """The value of `node`, which is used only if `holds`."""
         outer = self.mask
         self.mask = holds if outer is None else np.logical_and(outer, holds)
@@ -132,8 +115,8 @@ class ArrayEvaluator(Visitor):
         self.mask = outer
         return value
 
-    @handles(ProducerLoad)
-    def load(self, node: ProducerLoad) -> Any:
+    @ir.handles(ir.ProducerLoad)
+    def load(self, node: ir.ProducerLoad) -> Any:
         array = given(self.values, node.producer)
         places: list[np.ndarray] = []
         for axis, index in enumerate(node.indices):
@@ -147,7 +130,7 @@ class ArrayEvaluator(Visitor):
             return np.zeros(np.broadcast_shapes(*[np.shape(p) for p in places]), array.dtype)
         return array[tuple(places)]
 
-    def _check_outside(self, node: ProducerLoad, axis: int, place: Any, outside: Any, size: int) -> None:
+    def _check_outside(self, node: ir.ProducerLoad, axis: int, place: Any, outside: Any, size: int) -> None:
         used = outside if self.mask is None else np.logical_and(outside, self.mask)
         if self.strict and used.any():
             worst = np.broadcast_to(place, used.shape)[used].flat[0]

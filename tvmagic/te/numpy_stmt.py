@@ -7,34 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from tvmagic import ir
 from tvmagic.errors import BoundsError, TVMagicError
-from tvmagic.ir import (
-    Allocate,
-    AllocateConst,
-    AssertStmt,
-    AttrStmt,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Call,
-    DeclBuffer,
-    Evaluate,
-    For,
-    IfThenElse,
-    LetStmt,
-    Ramp,
-    SeqStmt,
-    Stmt,
-    Var,
-    While,
-    handles,
-)
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.ir.query import callee
 from tvmagic.te.numpy_eval import ArrayEvaluator
 
 
-def run_statement(stmt: Stmt, arrays: Mapping[Buffer, np.ndarray], env: Mapping[Var, np.ndarray]) -> None:
+def run_statement(stmt: ir.Stmt, arrays: Mapping[ir.Buffer, np.ndarray], env: Mapping[ir.Var, np.ndarray]) -> None:
     """Run `stmt`, which reads and writes `arrays`; `env` are the values of variables."""
     StatementRunner(arrays, env).visit(stmt)
 
@@ -42,14 +22,14 @@ def run_statement(stmt: Stmt, arrays: Mapping[Buffer, np.ndarray], env: Mapping[
 class StatementRunner(ArrayEvaluator):
     """`memory`: for each pointer the array behind it."""
 
-    def __init__(self, arrays: Mapping[Buffer, np.ndarray], env: Mapping[Var, np.ndarray]) -> None:
+    def __init__(self, arrays: Mapping[ir.Buffer, np.ndarray], env: Mapping[ir.Var, np.ndarray]) -> None:
         super().__init__(env)
-        self.memory: dict[Var, np.ndarray] = {b.data: a for b, a in arrays.items()}
+        self.memory: dict[ir.Var, np.ndarray] = {b.data: a for b, a in arrays.items()}
 
     def _number(self, value: Any) -> int:
         return int(self.visit(value))
 
-    def _place(self, node: BufferLoad | BufferStore) -> tuple[np.ndarray, tuple[Any, ...]]:
+    def _place(self, node: ir.BufferLoad | ir.BufferStore) -> tuple[np.ndarray, tuple[Any, ...]]:
         """The array of an access in the shape of its buffer, and the indices."""
         array = self.memory.get(node.buffer.data)
         if array is None:
@@ -70,76 +50,76 @@ class StatementRunner(ArrayEvaluator):
         return array, indices
 
     def _lanes(self, index: Any) -> Any:
-        if isinstance(index, Ramp):
+        if isinstance(index, ir.Ramp):
             return self._number(index.base) + self._number(index.stride) * np.arange(index.dtype.lanes)
         return self._number(index)
 
-    @handles(BufferLoad)
-    def buffer_load(self, node: BufferLoad) -> Any:
+    @ir.handles(ir.BufferLoad)
+    def buffer_load(self, node: ir.BufferLoad) -> Any:
         array, indices = self._place(node)
         return np.asarray(array[indices])
 
-    @handles(BufferStore)
-    def buffer_store(self, node: BufferStore) -> None:
+    @ir.handles(ir.BufferStore)
+    def buffer_store(self, node: ir.BufferStore) -> None:
         value = self.visit(node.value)
         array, indices = self._place(node)
         array[indices] = value
 
-    @handles(SeqStmt)
-    def sequence(self, node: SeqStmt) -> None:
+    @ir.handles(ir.SeqStmt)
+    def sequence(self, node: ir.SeqStmt) -> None:
         for stmt in node.seq:
             self.visit(stmt)
 
-    @handles(For)
-    def loop(self, node: For) -> None:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> None:
         low, dtype = self._number(node.min), numpy_dtype(node.loop_var.dtype)
         for step in range(self._number(node.extent)):
             self.env[node.loop_var] = np.asarray(low + step, dtype)
             self.visit(node.body)
 
-    @handles(While)
-    def while_loop(self, node: While) -> None:
+    @ir.handles(ir.While)
+    def while_loop(self, node: ir.While) -> None:
         while bool(self.visit(node.condition)):
             self.visit(node.body)
 
-    @handles(IfThenElse)
-    def branch(self, node: IfThenElse) -> None:
+    @ir.handles(ir.IfThenElse)
+    def branch(self, node: ir.IfThenElse) -> None:
         if bool(self.visit(node.condition)):
             self.visit(node.then_case)
         elif node.else_case is not None:
             self.visit(node.else_case)
 
-    @handles(LetStmt)
-    def let_stmt(self, node: LetStmt) -> None:
+    @ir.handles(ir.LetStmt)
+    def let_stmt(self, node: ir.LetStmt) -> None:
         self.env[node.var] = self.visit(node.value)
         self.visit(node.body)
 
-    @handles(AttrStmt, DeclBuffer)
+    @ir.handles(ir.AttrStmt, ir.DeclBuffer)
     def inner(self, node: Any) -> None:
         self.visit(node.body)
 
-    @handles(AssertStmt)
-    def check(self, node: AssertStmt) -> None:
+    @ir.handles(ir.AssertStmt)
+    def check(self, node: ir.AssertStmt) -> None:
         if not bool(self.visit(node.condition)):
             raise TVMagicError(
                 str(getattr(node.message, "value", node.message)), node=node, code="te.reference.assertion_failed"
             )
         self.visit(node.body)
 
-    @handles(Allocate)
-    def allocate(self, node: Allocate) -> None:
+    @ir.handles(ir.Allocate)
+    def allocate(self, node: ir.Allocate) -> None:
         sizes = [self._number(e) for e in node.extents]
         self.memory[node.buffer_var] = np.zeros(sizes, numpy_dtype(node.dtype.element_of))
         self.visit(node.body)
 
-    @handles(AllocateConst)
-    def constant_array(self, node: AllocateConst) -> None:
+    @ir.handles(ir.AllocateConst)
+    def constant_array(self, node: ir.AllocateConst) -> None:
         self.memory[node.buffer_var] = np.asarray(node.data)
         self.visit(node.body)
 
-    @handles(Evaluate)
-    def evaluate(self, node: Evaluate) -> None:
-        if isinstance(node.value, Call):
+    @ir.handles(ir.Evaluate)
+    def evaluate(self, node: ir.Evaluate) -> None:
+        if isinstance(node.value, ir.Call):
             name = callee(node.value)
             raise TVMagicError(
                 f"the call `{name}` has no value in NumPy", node=node, code="te.reference.no_numpy_value"

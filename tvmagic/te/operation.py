@@ -9,47 +9,23 @@ from typing import Any
 
 import numpy as np
 
+from tvmagic import ir
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    AllocateConst,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    DataType,
-    DeclBuffer,
-    Evaluate,
-    IntImm,
-    IterVar,
-    PrimExpr,
-    PrimFunc,
-    Range,
-    SizeVar,
-    Span,
-    Stmt,
-    Var,
-    decl_buffer,
-    dtype_of,
-    expr,
-    loop_nest,
-    pointer_var,
-    post_order_visit,
-    substitute,
-)
 from tvmagic.passes import user_span
 from tvmagic.te.intrinsic import TensorIntrinCall
 from tvmagic.te.tag import current_tag
 from tvmagic.te.tensor import ComputeOp, ConstantOp, ExternOp, Operation, PlaceholderOp, ScanOp, Tensor, TensorComputeOp
 
 
-def _shape(shape: Any, what: str) -> tuple[PrimExpr, ...]:
+def _shape(shape: Any, what: str) -> tuple[ir.PrimExpr, ...]:
     sizes = tuple(shape) if isinstance(shape, (list, tuple)) else (shape,)
-    result = tuple([expr(int(s) if isinstance(s, float) else s) for s in sizes])
+    result = tuple([ir.expr(int(s) if isinstance(s, float) else s) for s in sizes])
     for axis, size in enumerate(result):
         if size.dtype.is_float or size.dtype.is_handle:
             raise TVMagicError(
                 f"dimension {axis} of {what} is not an integer", span=user_span(), code="te.shape.size_not_integer"
             )
-        if isinstance(size, IntImm) and size.value < 0:
+        if isinstance(size, ir.IntImm) and size.value < 0:
             raise TVMagicError(
                 f"dimension {axis} of {what} is negative: {size.value}", span=user_span(), code="te.shape.negative_size"
             )
@@ -61,7 +37,7 @@ def _plain(size: Any) -> Any:
     return int(size) if isinstance(size, Integral) else size
 
 
-def axis_text(op: Operation, loop: IterVar) -> str | None:
+def axis_text(op: Operation, loop: ir.IterVar) -> str | None:
     """How a cell writes an axis of an operation, as `s[C].op.reduce_axis[0]`; None for another loop."""
     for axes in ("axis", "reduce_axis"):
         for number, iv in enumerate(getattr(op, axes, ())):
@@ -74,7 +50,7 @@ def placeholder(shape: Any, dtype: Any = None, name: str = "placeholder") -> Ten
     """A tensor of `shape` that the caller gives; `dtype` is float32 by default."""
     sizes = _shape(shape, f"`{name}`")
     try:
-        kind = dtype_of(dtype or "float32")
+        kind = ir.dtype_of(dtype or "float32")
     except TVMagicError as error:
         if name == "placeholder" and isinstance(dtype, str):
             error.hint = f"write `name={dtype!r}`: the second argument is the data type"
@@ -137,10 +113,10 @@ def compute(
     tag = current_tag(tag)
     sizes = _shape([_plain(s) for s in shape] if isinstance(shape, (list, tuple)) else _plain(shape), f"`{name}`")
     names = _argument_names(fcompute, len(sizes), varargs_names)
-    axis = [IterVar(Range(0, size), n, IterVar.DataPar, span=span) for n, size in zip(names, sizes)]
+    axis = [ir.IterVar(ir.Range(0, size), n, ir.IterVar.DataPar, span=span) for n, size in zip(names, sizes)]
     body = fcompute(*[iv.var for iv in axis])
     if isinstance(body, TensorIntrinCall):
-        inner = [IterVar(Range(0, s), f"ax{i}", IterVar.Opaque) for i, s in enumerate(sizes[len(axis) :])]
+        inner = [ir.IterVar(ir.Range(0, s), f"ax{i}", ir.IterVar.Opaque) for i, s in enumerate(sizes[len(axis) :])]
         op: Any = TensorComputeOp(
             name, tag, [*axis, *inner], body.reduce_axis, len(axis), body.intrin, body.tensors, body.regions,
             body.scalar_inputs, span,
@@ -151,10 +127,10 @@ def compute(
     return op.outputs[0] if op.num_outputs == 1 else op.outputs
 
 
-def _value(value: Any, name: str) -> PrimExpr:
+def _value(value: Any, name: str) -> ir.PrimExpr:
     if value is None:
         raise TVMagicError(f"the function of `{name}` gives no value", span=user_span(), code="te.compute.no_value")
-    return expr(value)
+    return ir.expr(value)
 
 
 def scan(
@@ -178,7 +154,7 @@ def scan(
     """
     first, later, states = [list(t) if isinstance(t, (list, tuple)) else [t] for t in (init, update, state_placeholder)]
     given = [] if inputs is None else list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
-    axis = IterVar(Range(first[0].shape[0], later[0].shape[0]), f"{name}.idx", IterVar.Ordered)
+    axis = ir.IterVar(ir.Range(first[0].shape[0], later[0].shape[0]), f"{name}.idx", ir.IterVar.Ordered)
     op = ScanOp(name, current_tag(tag), attrs, axis, first, later, states, given, user_span())
     return op.outputs[0] if op.num_outputs == 1 else list(op.outputs)
 
@@ -218,9 +194,9 @@ def extern(
     sources = _buffers(in_buffers) or [_extern_buffer(t.shape, t.dtype, t.op.name) for t in inputs]
     targets = _buffers(out_buffers) or [_extern_buffer(s, d, name) for s, d in zip(shapes, dtypes)]
     body = fcompute(sources, targets)
-    if isinstance(body, PrimExpr):
-        body = Evaluate(body)
-    if not isinstance(body, Stmt):
+    if isinstance(body, ir.PrimExpr):
+        body = ir.Evaluate(body)
+    if not isinstance(body, ir.Stmt):
         raise TVMagicError(
             f"the function of extern `{name}` gives a statement or an expression",
             span=user_span(),
@@ -230,22 +206,22 @@ def extern(
     return op.outputs[0] if op.num_outputs == 1 else list(op.outputs)
 
 
-def _shapes(shape: Any, name: str) -> list[tuple[PrimExpr, ...]]:
+def _shapes(shape: Any, name: str) -> list[tuple[ir.PrimExpr, ...]]:
     nested = isinstance(shape, (list, tuple)) and len(shape) > 0 and isinstance(shape[0], (list, tuple))
     return [_shape(s, f"`{name}`") for s in (shape if nested else [shape])]
 
 
-def _buffers(given: Any) -> list[Buffer]:
-    return [] if given is None else [given] if isinstance(given, Buffer) else list(given)
+def _buffers(given: Any) -> list[ir.Buffer]:
+    return [] if given is None else [given] if isinstance(given, ir.Buffer) else list(given)
 
 
-def _extern_buffer(shape: Sequence[PrimExpr], dtype: Any, name: str) -> Buffer:
-    return decl_buffer(shape, dtype, name, elem_offset=Var("elem_offset", "int32"))
+def _extern_buffer(shape: Sequence[ir.PrimExpr], dtype: Any, name: str) -> ir.Buffer:
+    return ir.decl_buffer(shape, dtype, name, elem_offset=ir.Var("elem_offset", "int32"))
 
 
-def _extern_dtypes(dtype: Any, inputs: Sequence[Tensor], count: int, name: str) -> list[DataType]:
+def _extern_dtypes(dtype: Any, inputs: Sequence[Tensor], count: int, name: str) -> list[ir.DataType]:
     if dtype is not None:
-        return [dtype_of(d) for d in dtype] if isinstance(dtype, (list, tuple)) else [dtype_of(dtype)] * count
+        return [ir.dtype_of(d) for d in dtype] if isinstance(dtype, (list, tuple)) else [ir.dtype_of(dtype)] * count
     known = {t.dtype for t in inputs}
     if len(known) != 1:
         raise TVMagicError(
@@ -260,17 +236,17 @@ def from_array(array: Any, name: str = "constant") -> Tensor:
     """A tensor with the elements of a NumPy array, which become part of the program."""
     data = np.array(array, order="C")  # a copy: the program does not follow later changes
     data.setflags(write=False)
-    dtype = dtype_of(str(data.dtype))
-    target = decl_buffer(data.shape, dtype, name)
-    pointer = pointer_var(f"{name}_data", dtype)
-    source = decl_buffer(data.shape, dtype, f"{name}_data", data=pointer)
-    loops = [Var(f"ax{i}", "int32") for i in range(data.ndim)]
-    body = loop_nest(loops, data.shape, BufferStore(target, BufferLoad(source, loops), loops))
-    body = AllocateConst(pointer, dtype, data.shape, data, DeclBuffer(source, body))
+    dtype = ir.dtype_of(str(data.dtype))
+    target = ir.decl_buffer(data.shape, dtype, name)
+    pointer = ir.pointer_var(f"{name}_data", dtype)
+    source = ir.decl_buffer(data.shape, dtype, f"{name}_data", data=pointer)
+    loops = [ir.Var(f"ax{i}", "int32") for i in range(data.ndim)]
+    body = ir.loop_nest(loops, data.shape, ir.BufferStore(target, ir.BufferLoad(source, loops), loops))
+    body = ir.AllocateConst(pointer, dtype, data.shape, data, ir.DeclBuffer(source, body))
     return ConstantOp(name, data, target, body, user_span()).output(0)
 
 
-def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **kwargs: Any) -> Any:
+def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: ir.PrimFunc, **kwargs: Any) -> Any:
     """Tensors that a function computes.
 
     Its inputs, one for each of `input_tensors`, are the buffers that it reads, in the order of its parameters; its outputs
@@ -290,35 +266,39 @@ def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **kwarg
 
 
 def extern_of_function(
-    input_tensors: Sequence[Tensor], function: PrimFunc, sources: list[Buffer], targets: list[Buffer], **kwargs: Any
+    input_tensors: Sequence[Tensor],
+    function: ir.PrimFunc,
+    sources: list[ir.Buffer],
+    targets: list[ir.Buffer],
+    **kwargs: Any,
 ) -> Any:
     """Tensors that a function computes in `targets`, which it may read, too; `sources` are its buffers of the inputs."""
     values = {
         old: new
         for tensor, buffer in zip(input_tensors, sources)
         for old, new in zip(buffer.shape, tensor.shape)
-        if isinstance(old, Var)
+        if isinstance(old, ir.Var)
     }
-    shapes = [[substitute(s, values) for s in b.shape] for b in targets]
+    shapes = [[ir.substitute(s, values) for s in b.shape] for b in targets]
 
-    def body(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
-        return substitute(function.body, values)
+    def body(ins: Sequence[ir.Buffer], outs: Sequence[ir.Buffer]) -> ir.Stmt:
+        return ir.substitute(function.body, values)
 
     dtypes = [b.dtype for b in targets]
     return extern(shapes, input_tensors, body, in_buffers=sources, out_buffers=targets, dtype=dtypes, **kwargs)
 
 
-def _inputs_and_outputs(function: PrimFunc) -> tuple[list[Buffer], list[Buffer]]:
-    loaded: set[Buffer] = set()
-    stored: set[Buffer] = set()
+def _inputs_and_outputs(function: ir.PrimFunc) -> tuple[list[ir.Buffer], list[ir.Buffer]]:
+    loaded: set[ir.Buffer] = set()
+    stored: set[ir.Buffer] = set()
 
     def note(node: Any) -> None:
-        if isinstance(node, BufferStore):
+        if isinstance(node, ir.BufferStore):
             stored.add(node.buffer)
-        elif isinstance(node, BufferLoad):
+        elif isinstance(node, ir.BufferLoad):
             loaded.add(node.buffer)
 
-    post_order_visit(function.body, note)
+    ir.post_order_visit(function.body, note)
     buffers = [function.buffer_map[p] for p in function.params if p in function.buffer_map]
     sources = [b for b in buffers if b in loaded]
     targets = [b for b in buffers if b in stored and b not in loaded]
@@ -328,25 +308,25 @@ def _inputs_and_outputs(function: PrimFunc) -> tuple[list[Buffer], list[Buffer]]
     return sources, targets
 
 
-def var(name: str = "tindex", dtype: Any = "int32", span: Span | None = None) -> Var:
+def var(name: str = "tindex", dtype: Any = "int32", span: ir.Span | None = None) -> ir.Var:
     """A new variable, such as a symbolic dimension."""
-    return Var(name, dtype, span)
+    return ir.Var(name, dtype, span)
 
 
-def size_var(name: str = "size", dtype: Any = "int32", span: Span | None = None) -> SizeVar:
+def size_var(name: str = "size", dtype: Any = "int32", span: ir.Span | None = None) -> ir.SizeVar:
     """A new variable that is never negative."""
-    return SizeVar(name, dtype, span)
+    return ir.SizeVar(name, dtype, span)
 
 
-def _domain(dom: Any) -> Range | None:
-    if dom is None or isinstance(dom, Range):
+def _domain(dom: Any) -> ir.Range | None:
+    if dom is None or isinstance(dom, ir.Range):
         return dom
     if isinstance(dom, (list, tuple)) and len(dom) == 2:
-        return Range(_plain(dom[0]), _plain(dom[1]))
-    return Range(_plain(dom))
+        return ir.Range(_plain(dom[0]), _plain(dom[1]))
+    return ir.Range(_plain(dom))
 
 
-def thread_axis(dom: Any = None, tag: str = "", name: str = "", span: Span | None = None) -> IterVar:
+def thread_axis(dom: Any = None, tag: str = "", name: str = "", span: ir.Span | None = None) -> ir.IterVar:
     """An axis of threads to bind loops to, such as `thread_axis("threadIdx.x")`."""
     if isinstance(dom, str):
         tag, dom = dom, None
@@ -354,9 +334,9 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "", span: Span | Non
         raise TVMagicError(
             "a thread axis needs a tag", hint='te.thread_axis("threadIdx.x")', code="te.thread_axis.no_tag"
         )
-    return IterVar(_domain(dom), name or tag, IterVar.ThreadIndex, tag, span)
+    return ir.IterVar(_domain(dom), name or tag, ir.IterVar.ThreadIndex, tag, span)
 
 
-def reduce_axis(dom: Any, name: str = "rv", thread_tag: str = "", span: Span | None = None) -> IterVar:
+def reduce_axis(dom: Any, name: str = "rv", thread_tag: str = "", span: ir.Span | None = None) -> ir.IterVar:
     """An axis to reduce over; `dom` is a pair of ends or a Range."""
-    return IterVar(_domain(dom), name, IterVar.CommReduce, thread_tag, span)
+    return ir.IterVar(_domain(dom), name, ir.IterVar.CommReduce, thread_tag, span)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import CommReducer, DataType, IterVar, PrimExpr, Reduce, Var, convert, expr, exprs, substitute
 from tvmagic.ir.constants import const, neutral_of_max, neutral_of_min
 from tvmagic.ir.ops import maximum, minimum
 
@@ -15,10 +15,10 @@ __all__ = ["LAWS", "combine", "comm_reducer", "max", "min", "prod", "sum", "unpr
 LAWS = "associative and commutative, with a neutral start value"
 
 
-def combine(combiner: CommReducer, left: Sequence[Any], right: Sequence[Any]) -> list[PrimExpr]:
+def combine(combiner: ir.CommReducer, left: Sequence[Any], right: Sequence[Any]) -> list[ir.PrimExpr]:
     """What a combiner makes of two values, or of two sequences of values for a reduction of several."""
     values: dict[Any, Any] = {**dict(zip(combiner.lhs, left)), **dict(zip(combiner.rhs, right))}
-    return [substitute(result, values) for result in combiner.result]
+    return [ir.substitute(result, values) for result in combiner.result]
 
 
 def comm_reducer(
@@ -48,16 +48,16 @@ def comm_reducer(
     if fcombine.__code__.co_argcount != 2:
         raise TVMagicError(f"the combiner of `{name}` takes two arguments", code="te.comm_reducer.wrong_combiner")
 
-    def combiner_of(values: tuple[PrimExpr, ...], is_tuple: bool) -> CommReducer:
+    def combiner_of(values: tuple[ir.PrimExpr, ...], is_tuple: bool) -> ir.CommReducer:
         dtypes = [v.dtype for v in values]
         suffixes = [f"_{i}" for i in range(len(values))] if is_tuple else [""]
-        lhs = [Var(names[0] + s, t) for s, t in zip(suffixes, dtypes)]
-        rhs = [Var(names[1] + s, t) for s, t in zip(suffixes, dtypes)]
+        lhs = [ir.Var(names[0] + s, t) for s, t in zip(suffixes, dtypes)]
+        rhs = [ir.Var(names[1] + s, t) for s, t in zip(suffixes, dtypes)]
         result = fcombine(lhs, rhs) if is_tuple else fcombine(lhs[0], rhs[0])
         identity = fidentity(*dtypes)
         declared = {"associative": associative, "nonempty": nonempty}
         attrs = {law: True for law, holds in declared.items() if holds}
-        combiner = CommReducer(lhs, rhs, exprs(result), exprs(identity), attrs)
+        combiner = ir.CommReducer(lhs, rhs, ir.exprs(result), ir.exprs(identity), attrs)
         if not len(combiner.result) == len(combiner.identity_element) == len(values):
             raise TVMagicError(
                 f"`{name}` combines {len(values)} values but gives {len(combiner.result)}",
@@ -67,24 +67,24 @@ def comm_reducer(
 
     def reduce(values: Any, axis: Any, where: Any, init: Any) -> Any:
         is_tuple = isinstance(values, (tuple, list))
-        sources = exprs(values) if is_tuple else (expr(values),)
+        sources = ir.exprs(values) if is_tuple else (ir.expr(values),)
         axes: Sequence[Any] = axis if isinstance(axis, (list, tuple)) else [axis]
         for iv in axes:
-            if not isinstance(iv, IterVar) or iv.iter_type != IterVar.CommReduce:
-                shown = iv.var.name if isinstance(iv, IterVar) else repr(iv)
+            if not isinstance(iv, ir.IterVar) or iv.iter_type != ir.IterVar.CommReduce:
+                shown = iv.var.name if isinstance(iv, ir.IterVar) else repr(iv)
                 raise TVMagicError(
                     f"`{shown}` is not a reduction axis",
                     hint="make it by te.reduce_axis",
                     code="te.comm_reducer.not_a_reduction_axis",
                 )
         combiner = combiner_of(sources, is_tuple)
-        start = () if init is None else exprs(init if isinstance(init, (tuple, list)) else [init])
-        condition = convert(True) if where is None else expr(where)
-        outputs = [Reduce(combiner, sources, axes, condition, i, start) for i in range(len(sources))]
+        start = () if init is None else ir.exprs(init if isinstance(init, (tuple, list)) else [init])
+        condition = ir.convert(True) if where is None else ir.expr(where)
+        outputs = [ir.Reduce(combiner, sources, axes, condition, i, start) for i in range(len(sources))]
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def reducer(value: Any, axis: Any = None, where: Any = None, init: Any = None, *args: Any) -> Any:
-        if isinstance(axis, (IterVar, list, tuple)):
+        if isinstance(axis, (ir.IterVar, list, tuple)):
             return reduce(value, axis, where, init)
         if axis is None:
             raise TVMagicError(
@@ -103,7 +103,7 @@ def comm_reducer(
     return reducer
 
 
-def unproved_law(action: str, combiner: CommReducer, law: str) -> tuple[str, str]:
+def unproved_law(action: str, combiner: ir.CommReducer, law: str) -> tuple[str, str]:
     """Return the message and the hint of a refusal because a law of the reducer is not proved."""
     sides = ", ".join(v.name for v in (*combiner.lhs, *combiner.rhs))
     text = ", ".join(map(str, combiner.result))
@@ -113,7 +113,7 @@ def unproved_law(action: str, combiner: CommReducer, law: str) -> tuple[str, str
     )
 
 
-def _number(value: int) -> Callable[[DataType], PrimExpr]:
+def _number(value: int) -> Callable[[ir.DataType], ir.PrimExpr]:
     return lambda dtype: const(value, dtype)
 
 

@@ -13,20 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from tvmagic import ir
 from tvmagic.arith.reducer_laws import can_regroup
 from tvmagic.errors import BoundsError, TVMagicError
 from tvmagic.eval.ops import REDUCTIONS
 from tvmagic.eval.size_equations import Dimension, solve_sizes
-from tvmagic.ir import (
-    BinaryOp,
-    CommReducer,
-    IntImm,
-    IterVar,
-    PrimExpr,
-    Range,
-    Reduce,
-    Var,
-)
 from tvmagic.ir.deep_recursion import deep
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.te.numpy_eval import ArrayEvaluator, given
@@ -73,23 +64,23 @@ def evaluate_all(tensors: Sequence[Tensor], inputs: Mapping[Any, Any]) -> list[n
     return [given(values, t) for t in tensors]
 
 
-def bind_inputs(inputs: Mapping[Any, Any]) -> tuple[dict[Tensor, np.ndarray], dict[Var, np.ndarray]]:
+def bind_inputs(inputs: Mapping[Any, Any]) -> tuple[dict[Tensor, np.ndarray], dict[ir.Var, np.ndarray]]:
     """The arrays of the tensors among `inputs`, and the values of variables: those given, and sizes of the arrays."""
     values: dict[Tensor, np.ndarray] = {}
-    sizes: dict[Var, np.ndarray] = {}
+    sizes: dict[ir.Var, np.ndarray] = {}
     for key, value in inputs.items():
         if isinstance(key, Tensor):
             values[key] = np.asarray(value)
             bind_sizes(key, values[key], sizes)
         else:
-            var = key.var if isinstance(key, IterVar) else key
+            var = key.var if isinstance(key, ir.IterVar) else key
             sizes[var] = np.asarray(value, numpy_dtype(var.dtype))
     known = {var: int(value) for var, value in sizes.items() if value.dtype.kind in "iu"}
     solve_sizes([Dimension(*pair) for t, array in values.items() for pair in zip(t.shape, array.shape)], known)
     return values, {**{var: np.asarray(n, numpy_dtype(var.dtype)) for var, n in known.items()}, **sizes}
 
 
-def bind_sizes(tensor: Tensor, array: np.ndarray, sizes: dict[Var, np.ndarray]) -> None:
+def bind_sizes(tensor: Tensor, array: np.ndarray, sizes: dict[ir.Var, np.ndarray]) -> None:
     if array.ndim != len(tensor.shape):
         raise TVMagicError(
             f"`{tensor.name}` has {len(tensor.shape)} dimensions, the array has {array.ndim}",
@@ -97,21 +88,21 @@ def bind_sizes(tensor: Tensor, array: np.ndarray, sizes: dict[Var, np.ndarray]) 
         )
     for axis, size in enumerate(tensor.shape):
         length = array.shape[axis]
-        if isinstance(size, Var):
+        if isinstance(size, ir.Var):
             known = sizes.setdefault(size, np.asarray(length, numpy_dtype(size.dtype)))
             if int(known) != length:
                 raise TVMagicError(
                     f"dimension {axis} of `{tensor.name}` is {length}, `{size.name}` is {known} elsewhere",
                     code="te.reference.size_mismatch",
                 )
-        elif isinstance(size, IntImm) and size.value != length:
+        elif isinstance(size, ir.IntImm) and size.value != length:
             raise TVMagicError(
                 f"dimension {axis} of `{tensor.name}` is {size.value}, that of the array is {length}",
                 code="te.reference.size_mismatch",
             )
 
 
-def _compute_op(op: Operation, values: dict[Tensor, np.ndarray], sizes: dict[Var, np.ndarray]) -> None:
+def _compute_op(op: Operation, values: dict[Tensor, np.ndarray], sizes: dict[ir.Var, np.ndarray]) -> None:
     if all(t in values for t in op.outputs):
         return
     compute = _COMPUTE.get(type(op))
@@ -126,18 +117,20 @@ def _compute_op(op: Operation, values: dict[Tensor, np.ndarray], sizes: dict[Var
 # ---------------------------------------------------------------------------- compute
 
 
-def number(value: PrimExpr, sizes: Mapping[Var, np.ndarray]) -> int:
-    return value.value if isinstance(value, IntImm) else int(ArrayEvaluator(sizes).visit(value))
+def number(value: ir.PrimExpr, sizes: Mapping[ir.Var, np.ndarray]) -> int:
+    return value.value if isinstance(value, ir.IntImm) else int(ArrayEvaluator(sizes).visit(value))
 
 
-def ends_of(range_: Range | None, sizes: Mapping[Var, np.ndarray]) -> tuple[int, int]:
+def ends_of(range_: ir.Range | None, sizes: Mapping[ir.Var, np.ndarray]) -> tuple[int, int]:
     """The first value of a range and the one after its last; a negative size is no iteration."""
     assert range_ is not None
     low = number(range_.min, sizes)
     return low, low + max(number(range_.extent, sizes), 0)
 
 
-def _compute(op: ComputeOp, values: Mapping[Tensor, np.ndarray], sizes: Mapping[Var, np.ndarray]) -> list[np.ndarray]:
+def _compute(
+    op: ComputeOp, values: Mapping[Tensor, np.ndarray], sizes: Mapping[ir.Var, np.ndarray]
+) -> list[np.ndarray]:
     return _compute_part(op, values, sizes, [ends_of(iv.dom, sizes) for iv in op.axis], True)
 
 
@@ -145,7 +138,7 @@ Ends = Sequence[tuple[int, int]]
 
 
 def _compute_part(
-    op: ComputeOp, values: Mapping[Tensor, np.ndarray], sizes: Mapping[Var, np.ndarray], ends: Ends, strict: bool
+    op: ComputeOp, values: Mapping[Tensor, np.ndarray], sizes: Mapping[ir.Var, np.ndarray], ends: Ends, strict: bool
 ) -> list[np.ndarray]:
     """The outputs of `op` for the part `ends` of its axes."""
     shape = [high - low for low, high in ends]
@@ -174,7 +167,7 @@ def blocks(ends: Ends, work: int) -> list[list[tuple[int, int]]]:
 def _compute_block(
     op: ComputeOp,
     values: Mapping[Tensor, np.ndarray],
-    sizes: Mapping[Var, np.ndarray],
+    sizes: Mapping[ir.Var, np.ndarray],
     block: Ends,
     reduced: Ends,
     strict: bool,
@@ -188,7 +181,7 @@ def _compute_block(
     evaluator = ArrayEvaluator(env, values, strict)
     spatial = tuple([high - low for low, high in block])
     first = op.body[0]
-    if not isinstance(first, Reduce):
+    if not isinstance(first, ir.Reduce):
         return [np.broadcast_to(evaluator.visit(b), spatial) for b in op.body]
     domain = (*spatial, *[high - low for low, high in reduced])
     return _reduce(first, evaluator, domain, len(spatial))
@@ -197,14 +190,14 @@ def _compute_block(
 # ---------------------------------------------------------------------------- reductions
 
 
-def _reduce(reduce: Reduce, evaluator: ArrayEvaluator, domain: tuple[int, ...], rank: int) -> list[np.ndarray]:
+def _reduce(reduce: ir.Reduce, evaluator: ArrayEvaluator, domain: tuple[int, ...], rank: int) -> list[np.ndarray]:
     """The values of a reduction; the dimensions of `domain` from `rank` on are reduced."""
     combiner = reduce.combiner
     if "nonempty" in combiner.attrs and not all(domain[rank:]):
         names = ", ".join(f"`{axis.var.name}`" for axis in reduce.axis)
         raise BoundsError(f"cannot reduce over {names}: there are no elements", code="te.empty_reduction")
     condition = None
-    if not (isinstance(reduce.condition, IntImm) and reduce.condition.value):
+    if not (isinstance(reduce.condition, ir.IntImm) and reduce.condition.value):
         condition = evaluator.mask = evaluator.visit(reduce.condition)
     sources = [evaluator.visit(s) for s in reduce.source]
     evaluator.mask = None
@@ -228,18 +221,20 @@ def _reduce(reduce: Reduce, evaluator: ArrayEvaluator, domain: tuple[int, ...], 
     return [np.broadcast_to(r, domain[:rank]) for r in results]
 
 
-def simple_combiner(combiner: CommReducer) -> np.ufunc | None:
+def simple_combiner(combiner: ir.CommReducer) -> np.ufunc | None:
     """The NumPy function that a combiner of one value is, if it is one."""
     if len(combiner.result) != 1:
         return None
     result = combiner.result[0]
     function = REDUCTIONS.get(type(result))
-    if function is None or not isinstance(result, BinaryOp):
+    if function is None or not isinstance(result, ir.BinaryOp):
         return None
     return function if result.a is combiner.lhs[0] and result.b is combiner.rhs[0] else None
 
 
-def _combine(combiner: CommReducer, evaluator: ArrayEvaluator, left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
+def _combine(
+    combiner: ir.CommReducer, evaluator: ArrayEvaluator, left: Sequence[Any], right: Sequence[Any]
+) -> list[Any]:
     inner = ArrayEvaluator(evaluator.env, evaluator.values, evaluator.strict)
     inner.env.update(zip(combiner.lhs, left))
     inner.env.update(zip(combiner.rhs, right))
@@ -247,7 +242,7 @@ def _combine(combiner: CommReducer, evaluator: ArrayEvaluator, left: Sequence[An
 
 
 def _reduce_in_order(
-    reduce: Reduce,
+    reduce: ir.Reduce,
     evaluator: ArrayEvaluator,
     domain: tuple[int, ...],
     rank: int,
@@ -269,7 +264,7 @@ def _reduce_in_order(
 
 
 def _reduce_pairs(
-    combiner: CommReducer, evaluator: ArrayEvaluator, values: list[np.ndarray], neutral: list[Any]
+    combiner: ir.CommReducer, evaluator: ArrayEvaluator, values: list[np.ndarray], neutral: list[Any]
 ) -> list[np.ndarray]:
     """Reduce the last dimension by combining neighbours, in order, until one is left."""
     while values[0].shape[-1] > 1:
@@ -288,7 +283,7 @@ def _reduce_pairs(
 # ---------------------------------------------------------------------------- scan, intrinsics
 
 
-def _scan(op: ScanOp, values: dict[Tensor, np.ndarray], sizes: Mapping[Var, np.ndarray]) -> list[np.ndarray]:
+def _scan(op: ScanOp, values: dict[Tensor, np.ndarray], sizes: Mapping[ir.Var, np.ndarray]) -> list[np.ndarray]:
     """The states of a recurrence, step by step."""
     known = dict(values)
     states: list[np.ndarray] = []
@@ -321,7 +316,7 @@ def _scan(op: ScanOp, values: dict[Tensor, np.ndarray], sizes: Mapping[Var, np.n
 
 
 def _tensor_compute(
-    op: TensorComputeOp, values: Mapping[Tensor, np.ndarray], sizes: Mapping[Var, np.ndarray]
+    op: TensorComputeOp, values: Mapping[Tensor, np.ndarray], sizes: Mapping[ir.Var, np.ndarray]
 ) -> list[np.ndarray]:
     """The intrinsic's own operation on the regions of each call, one call after the other."""
     outer = op.axis[: op.schedulable_ndim]
@@ -338,12 +333,12 @@ def _tensor_compute(
     return results
 
 
-def points(axes: Sequence[IterVar], place: Sequence[int]) -> dict[Var, np.ndarray]:
+def points(axes: Sequence[ir.IterVar], place: Sequence[int]) -> dict[ir.Var, np.ndarray]:
     return {iv.var: np.asarray(p, numpy_dtype(iv.dtype)) for iv, p in zip(axes, place)}
 
 
 def _call_intrinsic(
-    op: TensorComputeOp, inner: Operation, values: Mapping[Tensor, np.ndarray], env: Mapping[Var, np.ndarray]
+    op: TensorComputeOp, inner: Operation, values: Mapping[Tensor, np.ndarray], env: Mapping[ir.Var, np.ndarray]
 ) -> list[np.ndarray]:
     inputs: dict[Any, Any] = {}
     for tensor, source, region in zip(op.intrin.inputs, op.inputs, op.input_regions):
@@ -360,7 +355,7 @@ def _join(parts: list[np.ndarray], inner: Operation, index: int) -> np.ndarray:
     if len(parts) == 1:
         return parts[0]
     reduce = inner.body[index] if isinstance(inner, ComputeOp) else None
-    fast = simple_combiner(reduce.combiner) if isinstance(reduce, Reduce) else None
+    fast = simple_combiner(reduce.combiner) if isinstance(reduce, ir.Reduce) else None
     if fast is None:
         raise TVMagicError(
             f"the calls of intrinsic `{inner.name}` cannot be combined in NumPy",
@@ -369,7 +364,7 @@ def _join(parts: list[np.ndarray], inner: Operation, index: int) -> np.ndarray:
     return fast.reduce(np.stack(parts), axis=0)
 
 
-def _extern(op: ExternOp, values: Mapping[Tensor, np.ndarray], sizes: Mapping[Var, np.ndarray]) -> list[np.ndarray]:
+def _extern(op: ExternOp, values: Mapping[Tensor, np.ndarray], sizes: Mapping[ir.Var, np.ndarray]) -> list[np.ndarray]:
     """What the statement of an extern operation stores, beginning from zeros."""
     outputs = [np.zeros([number(s, sizes) for s in t.shape], numpy_dtype(t.dtype)) for t in op.outputs]
     arrays = {b: given(values, t) for b, t in zip(op.input_placeholders, op.inputs)}
@@ -378,7 +373,7 @@ def _extern(op: ExternOp, values: Mapping[Tensor, np.ndarray], sizes: Mapping[Va
     return outputs
 
 
-_COMPUTE: dict[type, Callable[[Any, dict[Tensor, np.ndarray], dict[Var, np.ndarray]], list[np.ndarray]]] = {
+_COMPUTE: dict[type, Callable[[Any, dict[Tensor, np.ndarray], dict[ir.Var, np.ndarray]], list[np.ndarray]]] = {
     ComputeOp: _compute,
     ScanOp: _scan,
     ExternOp: _extern,

@@ -9,28 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tvmagic import ir
 from tvmagic.errors import TVMagicError, visible
-from tvmagic.ir import (
-    Buffer,
-    DataProducer,
-    DataType,
-    EqualOp,
-    ExprOp,
-    Identified,
-    IntImm,
-    IterVar,
-    Mutator,
-    PrimExpr,
-    ProducerLoad,
-    Range,
-    Reduce,
-    Span,
-    Stmt,
-    attr_value,
-    expr,
-    handles,
-    post_order_visit,
-)
 from tvmagic.ir.container import JoinedTuple
 from tvmagic.ir.deep_recursion import check_written_size
 from tvmagic.ir.node import new_origin
@@ -40,7 +20,7 @@ if TYPE_CHECKING:
     from tvmagic.te.intrinsic import TensorIntrin
 
 
-class TensorSlice(ExprOp):
+class TensorSlice(ir.ExprOp):
     """Some leading indices of a tensor given: `A[i]` of a matrix `A`, to be followed by `[j]`."""
 
     __slots__ = ("indices", "tensor")
@@ -53,19 +33,19 @@ class TensorSlice(ExprOp):
     def __getitem__(self, indices: Any) -> TensorSlice:
         return TensorSlice(self.tensor, self.indices + (indices if isinstance(indices, tuple) else (indices,)))
 
-    def asobject(self) -> ProducerLoad:
+    def asobject(self) -> ir.ProducerLoad:
         """The element of the tensor; all indices must be given."""
         return self.tensor(*self.indices)
 
     @property
-    def dtype(self) -> DataType:
+    def dtype(self) -> ir.DataType:
         """The type of an element."""
         return self.tensor.dtype
 
-    __hash__ = ExprOp.__hash__
+    __hash__ = ir.ExprOp.__hash__
 
 
-class Tensor(DataProducer, TensorOperators):
+class Tensor(ir.DataProducer, TensorOperators):
     """One output of an operation: an array of `dtype` elements of `shape`.
 
     `A[i, j]`, `A[i][j]` and `A(i, j)` are its elements. There is one object for each output of
@@ -76,22 +56,22 @@ class Tensor(DataProducer, TensorOperators):
     __iter__ = None  # by its indices Python would go through it without end, as in `sum(A)` and `x in A`
     op: Operation
     value_index: int
-    shape: tuple[PrimExpr, ...]
-    dtype: DataType
+    shape: tuple[ir.PrimExpr, ...]
+    dtype: ir.DataType
 
-    def __init__(self, op: Operation, value_index: int, shape: Sequence[PrimExpr], dtype: DataType) -> None:
+    def __init__(self, op: Operation, value_index: int, shape: Sequence[ir.PrimExpr], dtype: ir.DataType) -> None:
         self.op, self.value_index, self.shape, self.dtype = op, value_index, JoinedTuple(shape), dtype
         self.span = op.span
 
-    def __call__(self, *indices: Any) -> ProducerLoad:
+    def __call__(self, *indices: Any) -> ir.ProducerLoad:
         if len(indices) != len(self.shape):
             raise TVMagicError(
                 f"tensor `{self.name}` has {len(self.shape)} dimensions, {len(indices)} indices are given",
                 code="te.tensor.wrong_index_count",
             )
-        return ProducerLoad(self, [self._index(axis, index) for axis, index in enumerate(indices)])
+        return ir.ProducerLoad(self, [self._index(axis, index) for axis, index in enumerate(indices)])
 
-    def _index(self, axis: int, index: Any) -> PrimExpr:
+    def _index(self, axis: int, index: Any) -> ir.PrimExpr:
         if isinstance(index, slice):
             raise TVMagicError(
                 f"a slice of tensor `{self.name}` is not an element",
@@ -100,7 +80,7 @@ class Tensor(DataProducer, TensorOperators):
             )
         if isinstance(index, int) and index < 0:  # counts from the end, as in Python
             return self.shape[axis] + index
-        result = expr(index)
+        result = ir.expr(index)
         if result.dtype.is_handle:  # a float is refused if machine code is made
             raise TVMagicError(
                 f"index {axis} of tensor `{self.name}` is a `{result.dtype}`, not an integer",
@@ -112,7 +92,7 @@ class Tensor(DataProducer, TensorOperators):
     def __getitem__(self, indices: Any) -> TensorSlice:
         return TensorSlice(self, indices)
 
-    def asobject(self) -> ProducerLoad:
+    def asobject(self) -> ir.ProducerLoad:
         """The element of a tensor without dimensions."""
         return self()
 
@@ -128,11 +108,11 @@ class Tensor(DataProducer, TensorOperators):
                     code="te.tensor.ambiguous_equality",
                 )
             return self is other
-        return EqualOp(self, other) if isinstance(other, ExprOp) else False
+        return ir.EqualOp(self, other) if isinstance(other, ir.ExprOp) else False
 
     def __ne__(self, other: object) -> Any:
         result = self.__eq__(other)
-        return not result if isinstance(result, bool) else ExprOp.__ne__(self, other)
+        return not result if isinstance(result, bool) else ir.ExprOp.__ne__(self, other)
 
     @property
     def ndim(self) -> int:
@@ -140,7 +120,7 @@ class Tensor(DataProducer, TensorOperators):
         return len(self.shape)
 
     @property
-    def axis(self) -> tuple[IterVar, ...]:
+    def axis(self) -> tuple[ir.IterVar, ...]:
         """The iteration variables of the operation that produces it."""
         return self.op.axis
 
@@ -157,7 +137,7 @@ class Tensor(DataProducer, TensorOperators):
     __str__ = __repr__
 
 
-class Operation(Identified):
+class Operation(ir.Identified):
     """What produces tensors.
 
     Attributes
@@ -170,15 +150,15 @@ class Operation(Identified):
     __slots__ = ("__weakref__", "_inputs", "_outputs", "attrs", "name", "origin", "span", "tag")
 
     def __init__(
-        self, name: str, tag: str = "", attrs: Mapping[str, Any] | None = None, span: Span | None = None
+        self, name: str, tag: str = "", attrs: Mapping[str, Any] | None = None, span: ir.Span | None = None
     ) -> None:
         self.name, self.tag, self.span = name, tag, span
         self.origin = new_origin()  # what a statement that computes it is followed by
-        self.attrs: dict[str, Any] = {k: attr_value(v) for k, v in (attrs or {}).items()}
+        self.attrs: dict[str, Any] = {k: ir.attr_value(v) for k, v in (attrs or {}).items()}
         self._outputs: tuple[Tensor, ...] = ()
         self._inputs: tuple[Tensor, ...] | None = None
 
-    def _set_outputs(self, shapes: Iterable[Sequence[PrimExpr]], dtypes: Iterable[DataType]) -> None:
+    def _set_outputs(self, shapes: Iterable[Sequence[ir.PrimExpr]], dtypes: Iterable[ir.DataType]) -> None:
         self._outputs = tuple([Tensor(self, i, s, d) for i, (s, d) in enumerate(zip(shapes, dtypes))])
 
     @property
@@ -206,16 +186,16 @@ class Operation(Identified):
         return ()
 
     @property
-    def axis(self) -> tuple[IterVar, ...]:
+    def axis(self) -> tuple[ir.IterVar, ...]:
         """The iteration variables over the output."""
         return ()
 
     @property
-    def reduce_axis(self) -> tuple[IterVar, ...]:
+    def reduce_axis(self) -> tuple[ir.IterVar, ...]:
         """The variables that it reduces over: none, unless it is a reduction."""
         return ()
 
-    def root_iter_vars(self) -> tuple[IterVar, ...]:
+    def root_iter_vars(self) -> tuple[ir.IterVar, ...]:
         """All iteration variables before any split or fuse."""
         return ()
 
@@ -233,35 +213,37 @@ class PlaceholderOp(Operation):
     kind = "placeholder"
     __slots__ = ("dtype", "shape")
 
-    def __init__(self, name: str, shape: Sequence[PrimExpr], dtype: DataType, span: Span | None = None) -> None:
+    def __init__(
+        self, name: str, shape: Sequence[ir.PrimExpr], dtype: ir.DataType, span: ir.Span | None = None
+    ) -> None:
         super().__init__(name, span=span)
         self.shape, self.dtype = JoinedTuple(shape), dtype
         self._set_outputs([self.shape], [dtype])
 
 
-class TensorReplacer(Mutator):
+class TensorReplacer(ir.Mutator):
     """Replaces the tensors that an expression or statement loads from."""
 
     def __init__(self, replacements: Mapping[Tensor, Tensor]) -> None:
         self.replacements = replacements
 
-    @handles(ProducerLoad)
-    def load(self, node: ProducerLoad) -> Any:
+    @ir.handles(ir.ProducerLoad)
+    def load(self, node: ir.ProducerLoad) -> Any:
         node = self.visit_children(node)
         other = self.replacements.get(node.producer)
         return node if other is None else node.replace(producer=other)
 
 
-def loads_by_tensor(*roots: Any) -> dict[Tensor, list[ProducerLoad]]:
+def loads_by_tensor(*roots: Any) -> dict[Tensor, list[ir.ProducerLoad]]:
     """The loads in the expressions or statements, for each tensor in order."""
-    found: dict[Tensor, list[ProducerLoad]] = {}
+    found: dict[Tensor, list[ir.ProducerLoad]] = {}
 
     def look(node: Any) -> None:
-        if isinstance(node, ProducerLoad):
+        if isinstance(node, ir.ProducerLoad):
             found.setdefault(node.producer, []).append(node)
 
     for root in roots:
-        post_order_visit(root, look)
+        ir.post_order_visit(root, look)
     return found
 
 
@@ -275,17 +257,17 @@ class BaseComputeOp(Operation):
 
     __slots__ = ("_axis", "_reduce_axis")
 
-    def __init__(self, name: str, tag: str, attrs: Any, axis: Sequence[IterVar], span: Span | None) -> None:
+    def __init__(self, name: str, tag: str, attrs: Any, axis: Sequence[ir.IterVar], span: ir.Span | None) -> None:
         super().__init__(name, tag, attrs, span)
-        self._axis: tuple[IterVar, ...] = JoinedTuple(axis)
-        self._reduce_axis: tuple[IterVar, ...] = JoinedTuple()
+        self._axis: tuple[ir.IterVar, ...] = JoinedTuple(axis)
+        self._reduce_axis: tuple[ir.IterVar, ...] = JoinedTuple()
 
     @property
-    def axis(self) -> tuple[IterVar, ...]:
+    def axis(self) -> tuple[ir.IterVar, ...]:
         return self._axis
 
     @property
-    def reduce_axis(self) -> tuple[IterVar, ...]:
+    def reduce_axis(self) -> tuple[ir.IterVar, ...]:
         return self._reduce_axis
 
     @property
@@ -293,14 +275,14 @@ class BaseComputeOp(Operation):
         """How many leading axes are loops (the others belong to an intrinsic)."""
         return len(self._axis)
 
-    def root_iter_vars(self) -> tuple[IterVar, ...]:
+    def root_iter_vars(self) -> tuple[ir.IterVar, ...]:
         return self._axis + self._reduce_axis
 
-    def output_shape(self) -> tuple[PrimExpr, ...]:
+    def output_shape(self) -> tuple[ir.PrimExpr, ...]:
         return tuple([_domain(iv).extent for iv in self._axis])
 
 
-def _domain(iv: IterVar) -> Range:
+def _domain(iv: ir.IterVar) -> ir.Range:
     assert iv.dom is not None
     return iv.dom
 
@@ -316,19 +298,19 @@ class ComputeOp(BaseComputeOp):
         name: str,
         tag: str,
         attrs: Any,
-        axis: Sequence[IterVar],
-        body: Sequence[PrimExpr],
-        span: Span | None = None,
+        axis: Sequence[ir.IterVar],
+        body: Sequence[ir.PrimExpr],
+        span: ir.Span | None = None,
     ) -> None:
         super().__init__(name, tag, attrs, axis, span)
-        self.body: tuple[PrimExpr, ...] = tuple([expr(b) for b in body])
+        self.body: tuple[ir.PrimExpr, ...] = tuple([ir.expr(b) for b in body])
         if not self.body:
             raise TVMagicError(f"the body of `{name}` gives no value", code="te.compute.no_value")
         for value in self.body:
             check_written_size(value, f"the body of `{name}`")
         self.loads = loads_by_tensor(*self.body)  # what is read of each tensor
         first = self.body[0]
-        if isinstance(first, Reduce):
+        if isinstance(first, ir.Reduce):
             self._reduce_axis = JoinedTuple(first.axis)
         self._verify()
         shape = self.output_shape()
@@ -339,8 +321,8 @@ class ComputeOp(BaseComputeOp):
         first = self.body[0]
         for value in self.body:
             top: tuple[Any, ...] = (value,)
-            if isinstance(value, Reduce):
-                same = isinstance(first, Reduce) and (
+            if isinstance(value, ir.Reduce):
+                same = isinstance(first, ir.Reduce) and (
                     value.combiner is first.combiner
                     and len(value.axis) == len(first.axis)
                     and all(a is b for a, b in zip(value.axis, first.axis))
@@ -352,7 +334,7 @@ class ComputeOp(BaseComputeOp):
                         code="te.compute.outputs_differ",
                     )
                 top = (*value.source, value.condition)
-            elif isinstance(first, Reduce):
+            elif isinstance(first, ir.Reduce):
                 raise TVMagicError(
                     f"some outputs of `{self.name}` are reductions and some are not",
                     span=self.span,
@@ -376,28 +358,28 @@ class ComputeOp(BaseComputeOp):
         replacer = TensorReplacer(replacements)
         return self.with_body(mutate_bodies(replacer, self.body))
 
-    def with_body(self, body: Sequence[PrimExpr]) -> ComputeOp:
+    def with_body(self, body: Sequence[ir.PrimExpr]) -> ComputeOp:
         """The same operation with another body."""
         return ComputeOp(self.name, self.tag, self.attrs, self._axis, body, self.span)
 
 
-def mutate_bodies(mutator: Mutator, body: Sequence[PrimExpr]) -> list[PrimExpr]:
+def mutate_bodies(mutator: ir.Mutator, body: Sequence[ir.PrimExpr]) -> list[ir.PrimExpr]:
     """The bodies rewritten; those of a tuple reduction stay one reduction."""
     first = mutator.visit(body[0])
-    if isinstance(first, Reduce) and len(body) > 1:
-        return [Reduce(first.combiner, first.source, first.axis, first.condition, i, first.init, first.span)
+    if isinstance(first, ir.Reduce) and len(body) > 1:
+        return [ir.Reduce(first.combiner, first.source, first.axis, first.condition, i, first.init, first.span)
                 for i in range(len(body))]  # fmt: skip
     return [first, *[mutator.visit(b) for b in body[1:]]]
 
 
-def _has_reduce(root: PrimExpr) -> bool:
+def _has_reduce(root: ir.PrimExpr) -> bool:
     found = False
 
     def look(node: Any) -> None:
         nonlocal found
-        found = found or isinstance(node, Reduce)
+        found = found or isinstance(node, ir.Reduce)
 
-    post_order_visit(root, look)
+    ir.post_order_visit(root, look)
     return found
 
 
@@ -414,14 +396,14 @@ class TensorComputeOp(BaseComputeOp):
         self,
         name: str,
         tag: str,
-        axis: Sequence[IterVar],
-        reduce_axis: Sequence[IterVar],
+        axis: Sequence[ir.IterVar],
+        reduce_axis: Sequence[ir.IterVar],
         schedulable_ndim: int,
         intrin: TensorIntrin,
         tensors: Sequence[Tensor],
-        regions: Sequence[Sequence[Range]],
-        scalar_inputs: Sequence[PrimExpr] = (),
-        span: Span | None = None,
+        regions: Sequence[Sequence[ir.Range]],
+        scalar_inputs: Sequence[ir.PrimExpr] = (),
+        span: ir.Span | None = None,
     ) -> None:
         super().__init__(name, tag, None, axis, span)
         self._reduce_axis = JoinedTuple(reduce_axis)
@@ -473,13 +455,13 @@ class ScanOp(Operation):
         name: str,
         tag: str,
         attrs: Any,
-        axis: IterVar,
+        axis: ir.IterVar,
         init: Sequence[Tensor],
         update: Sequence[Tensor],
         state_placeholder: Sequence[Tensor],
         inputs: Sequence[Tensor],
-        span: Span | None = None,
-        spatial_axis: Sequence[IterVar] | None = None,
+        span: ir.Span | None = None,
+        spatial_axis: Sequence[ir.IterVar] | None = None,
     ) -> None:
         super().__init__(name, tag, attrs, span)
         self.scan_axis = axis
@@ -488,7 +470,7 @@ class ScanOp(Operation):
         self._verify()
         if spatial_axis is None:
             spatial_axis = [
-                IterVar(Range.from_min_extent(0, size), f"{name}.out{i}.i{k + 1}", IterVar.Opaque)
+                ir.IterVar(ir.Range.from_min_extent(0, size), f"{name}.out{i}.i{k + 1}", ir.IterVar.Opaque)
                 for i, tensor in enumerate(self.update)
                 for k, size in enumerate(tensor.shape[1:])
             ]
@@ -516,15 +498,15 @@ class ScanOp(Operation):
                 )
 
     @property
-    def axis(self) -> tuple[IterVar, ...]:
+    def axis(self) -> tuple[ir.IterVar, ...]:
         return (self.scan_axis,)
 
-    def spatial_axes(self, index: int) -> tuple[IterVar, ...]:
+    def spatial_axes(self, index: int) -> tuple[ir.IterVar, ...]:
         """The opaque variables of state number `index`."""
         start = sum(len(t.shape) - 1 for t in self.update[:index])
         return self.spatial_axis_[start : start + len(self.update[index].shape) - 1]
 
-    def root_iter_vars(self) -> tuple[IterVar, ...]:
+    def root_iter_vars(self) -> tuple[ir.IterVar, ...]:
         return (self.scan_axis, *self.spatial_axis_)
 
     def _find_inputs(self) -> tuple[Tensor, ...]:
@@ -559,10 +541,10 @@ class ExternOp(Operation):
         tag: str,
         attrs: Any,
         inputs: Sequence[Tensor],
-        input_placeholders: Sequence[Buffer],
-        output_placeholders: Sequence[Buffer],
-        body: Stmt,
-        span: Span | None = None,
+        input_placeholders: Sequence[ir.Buffer],
+        output_placeholders: Sequence[ir.Buffer],
+        body: ir.Stmt,
+        span: ir.Span | None = None,
     ) -> None:
         super().__init__(name, tag, attrs, span)
         self.inputs = tuple(inputs)
@@ -601,12 +583,12 @@ class ConstantOp(ExternOp):
     kind = "constant"
     __slots__ = ("array",)
 
-    def __init__(self, name: str, array: Any, buffer: Buffer, body: Stmt, span: Span | None = None) -> None:
+    def __init__(self, name: str, array: Any, buffer: ir.Buffer, body: ir.Stmt, span: ir.Span | None = None) -> None:
         super().__init__(name, "", None, (), (), (buffer,), body, span)
         self.array = array
 
 
 def constant_shape(tensor: Tensor) -> tuple[int, ...] | None:
     """The sizes of a tensor as numbers, or None if one is symbolic."""
-    sizes = [s.value for s in tensor.shape if isinstance(s, IntImm)]
+    sizes = [s.value for s in tensor.shape if isinstance(s, ir.IntImm)]
     return tuple(sizes) if len(sizes) == len(tensor.shape) else None

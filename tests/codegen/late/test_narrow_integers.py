@@ -10,58 +10,41 @@ import pytest
 from late_passes import HASWELL, late, with_body
 
 import tvmagic
-from tvmagic import te, tir
+from tvmagic import ir, te, tir
 from tvmagic.codegen import llvm_ir
 from tvmagic.codegen.late.narrow_integers import narrow_integers
-from tvmagic.ir import (
-    Add,
-    Broadcast,
-    BufferLoad,
-    BufferStore,
-    Call,
-    Cast,
-    For,
-    ForKind,
-    IntImm,
-    Mul,
-    PrimExpr,
-    Ramp,
-    Sub,
-    Var,
-    decl_buffer,
-)
 from tvmagic.ir.query import nodes_of
 
-X, Y, S = decl_buffer((64,), "uint8", "X"), decl_buffer((64,), "int8", "Y"), decl_buffer((64,), "uint16", "S")
-W = decl_buffer((64,), "int32", "W")
-I, ROW = Var("i"), Var("row")
+X, Y, S = ir.decl_buffer((64,), "uint8", "X"), ir.decl_buffer((64,), "int8", "Y"), ir.decl_buffer((64,), "uint16", "S")
+W = ir.decl_buffer((64,), "int32", "W")
+I, ROW = ir.Var("i"), ir.Var("row")
 
 
-def wide(buffer: Any, dtype: str = "int32") -> PrimExpr:
-    return Cast(dtype, BufferLoad(buffer, [I]))
+def wide(buffer: Any, dtype: str = "int32") -> ir.PrimExpr:
+    return ir.Cast(dtype, ir.BufferLoad(buffer, [I]))
 
 
-x, y, s, w = wide(X), wide(Y), wide(S), BufferLoad(W, [I])
+x, y, s, w = wide(X), wide(Y), wide(S), ir.BufferLoad(W, [I])
 
 
-def narrowed(value: PrimExpr, dtype: str = "uint8") -> str | None:
+def narrowed(value: ir.PrimExpr, dtype: str = "uint8") -> str | None:
     """The text of a value converted to a narrow type in a loop over `row`, or None if it is unchanged."""
-    return stored(Cast(dtype, value))
+    return stored(ir.Cast(dtype, value))
 
 
-def stored(value: PrimExpr) -> str | None:
-    result = decl_buffer((64,), str(value.dtype.element_of), "Z")
-    index = I if value.dtype.is_scalar else Ramp(I, 1, value.dtype.lanes)
-    loop = For(ROW, 0, 301, ForKind.SERIAL, BufferStore(result, value, [index]))
+def stored(value: ir.PrimExpr) -> str | None:
+    result = ir.decl_buffer((64,), str(value.dtype.element_of), "Z")
+    index = I if value.dtype.is_scalar else ir.Ramp(I, 1, value.dtype.lanes)
+    loop = ir.For(ROW, 0, 301, ir.ForKind.SERIAL, ir.BufferStore(result, value, [index]))
     made = late(narrow_integers, with_body(loop, X, Y, S, W, result, I))
-    return None if made is None else str(nodes_of(made.body, BufferStore)[0].value)
+    return None if made is None else str(nodes_of(made.body, ir.BufferStore)[0].value)
 
 
 @pytest.mark.parametrize(
     ("value", "text"),
     [
         (tir.min(x + y, 255), 'T.min(T.Cast("int16", X[i]) + T.Cast("int16", Y[i]), T.int16(255))'),
-        (tir.min(Mul(x, x), 255), 'T.min(T.Cast("uint16", X[i]) * T.Cast("uint16", X[i]), T.uint16(255))'),
+        (tir.min(ir.Mul(x, x), 255), 'T.min(T.Cast("uint16", X[i]) * T.Cast("uint16", X[i]), T.uint16(255))'),
         (tir.min(s, 255), "T.min(S[i], T.uint16(255))"),
         (
             tir.max(tir.floordiv(x - 200, 3), 0),
@@ -83,14 +66,17 @@ def stored(value: PrimExpr) -> str | None:
             tir.if_then_else(x < 9, x - 9, 9 - x),
             'T.if_then_else(T.Cast("int16", X[i]) < T.int16(9), T.Cast("int16", X[i]) - T.int16(9), T.int16(9) - T.Cast("int16", X[i]))',
         ),
-        (tir.max(Cast("int32", x > 3), x), 'T.max(T.Cast("int16", T.Cast("int32", X[i]) > 3), T.Cast("int16", X[i]))'),
         (
-            tir.min(wide(X, "int64") * 100, IntImm("int64", 255)),
+            tir.max(ir.Cast("int32", x > 3), x),
+            'T.max(T.Cast("int16", T.Cast("int32", X[i]) > 3), T.Cast("int16", X[i]))',
+        ),
+        (
+            tir.min(wide(X, "int64") * 100, ir.IntImm("int64", 255)),
             'T.min(T.Cast("int16", X[i]) * T.int16(100), T.int16(255))',
         ),
     ],
 )
-def test_what_fits_into_16_bits_is_computed_there(value: PrimExpr, text: str) -> None:
+def test_what_fits_into_16_bits_is_computed_there(value: ir.PrimExpr, text: str) -> None:
     assert narrowed(value) == f'T.Cast("uint8", {text})'
 
 
@@ -101,8 +87,10 @@ def test_what_ends_in_16_bits_ends_there() -> None:
 
 
 def test_vectors_keep_their_lanes() -> None:
-    lanes = Cast("int32x4", BufferLoad(X, [Ramp(I, IntImm("int32", 1), 4)]))
-    text = narrowed(tir.min(lanes + Broadcast(IntImm("int32", 100), 4), Broadcast(IntImm("int32", 255), 4)), "uint8x4")
+    lanes = ir.Cast("int32x4", ir.BufferLoad(X, [ir.Ramp(I, ir.IntImm("int32", 1), 4)]))
+    text = narrowed(
+        tir.min(lanes + ir.Broadcast(ir.IntImm("int32", 100), 4), ir.Broadcast(ir.IntImm("int32", 255), 4)), "uint8x4"
+    )
     assert text == (
         'T.Cast("uint8x4", T.min(T.Cast("int16x4", X[i:i + 4]) + T.Broadcast(T.int16(100), 4), T.Broadcast(T.int16(255), 4)))'
     )
@@ -112,18 +100,18 @@ STAYS = {
     "a sum, which LLVM narrows": x + y,
     "a number of 32 bits": tir.min(w, 255),
     "an index": tir.min(x + I, 255),
-    "a step that leaves 16 bits": tir.min(Mul(Mul(x, x), IntImm("int32", 2)), 255),
-    "a sign and more than 15 bits": tir.min(Mul(x, x) - 1, 255),
+    "a step that leaves 16 bits": tir.min(ir.Mul(ir.Mul(x, x), ir.IntImm("int32", 2)), 255),
+    "a sign and more than 15 bits": tir.min(ir.Mul(x, x) - 1, 255),
     "a large constant": tir.min(x, 65536),
-    "a divisor that may be 0": tir.min(tir.floordiv(x, Cast("int32", BufferLoad(X, [I]))), 9),
-    "a divisor that is negative": tir.min(tir.floordiv(x, IntImm("int32", -2)), 9),
+    "a divisor that may be 0": tir.min(tir.floordiv(x, ir.Cast("int32", ir.BufferLoad(X, [I]))), 9),
+    "a divisor that is negative": tir.min(tir.floordiv(x, ir.IntImm("int32", -2)), 9),
     "a distance that may be as long as the number": tir.min(
-        Call("int32", "tir.shift_right", [x, IntImm("int32", 16)]), 9
+        ir.Call("int32", "tir.shift_right", [x, ir.IntImm("int32", 16)]), 9
     ),
-    "a distance that may be negative": tir.min(Call("int32", "tir.shift_right", [x, y]), 9),
-    "a distance that is perhaps -1": tir.min(Call("int32", "tir.shift_right", [x, tir.floormod(y, 5) - 1]), 9),
-    "a call": tir.min(Call("int32", "tir.popcount", [x]), 9),
-    "a value from a float": tir.min(Cast("int32", Cast("float32", BufferLoad(X, [I]))), 255),
+    "a distance that may be negative": tir.min(ir.Call("int32", "tir.shift_right", [x, y]), 9),
+    "a distance that is perhaps -1": tir.min(ir.Call("int32", "tir.shift_right", [x, tir.floormod(y, 5) - 1]), 9),
+    "a call": tir.min(ir.Call("int32", "tir.popcount", [x]), 9),
+    "a value from a float": tir.min(ir.Cast("int32", ir.Cast("float32", ir.BufferLoad(X, [I]))), 255),
 }
 
 
@@ -134,11 +122,11 @@ def test_other_values_are_unchanged(name: str) -> None:
 
 def test_conversions_of_other_types_are_unchanged() -> None:
     for node in (
-        Cast("float32", tir.min(x, 255)),
-        Cast("int32", tir.min(wide(X, "int64"), IntImm("int64", 255))),
-        Cast("uint8", tir.min(Cast("float32", BufferLoad(X, [I])), tir.const(255.0))),
-        Cast("bool", tir.min(x, 255)),
-        Cast("uint8", tir.min(BufferLoad(S, [I]), tir.const(255, "uint16"))),
+        ir.Cast("float32", tir.min(x, 255)),
+        ir.Cast("int32", tir.min(wide(X, "int64"), ir.IntImm("int64", 255))),
+        ir.Cast("uint8", tir.min(ir.Cast("float32", ir.BufferLoad(X, [I])), tir.const(255.0))),
+        ir.Cast("bool", tir.min(x, 255)),
+        ir.Cast("uint8", tir.min(ir.BufferLoad(S, [I]), tir.const(255, "uint16"))),
     ):
         assert stored(node) is None
 
@@ -146,12 +134,12 @@ def test_conversions_of_other_types_are_unchanged() -> None:
 def test_values_at_the_ends_of_16_bits() -> None:
     """The largest number of each type is held, one more is not."""
     for value, short in ((128 * 257, "uint16"), (129 * 254, "int16"), (255 * 257, "uint16")):
-        found = narrowed(tir.min(Mul(Cast("int32", Cast("bool", x)), IntImm("int32", value)), 9))
+        found = narrowed(tir.min(ir.Mul(ir.Cast("int32", ir.Cast("bool", x)), ir.IntImm("int32", value)), 9))
         assert found is not None and f'T.Cast("{short}"' in found
-    assert narrowed(tir.min(Mul(Cast("int32", Cast("bool", x)), IntImm("int32", 65536)), 9)) is None
-    least = Sub(IntImm("int32", -32767), Cast("int32", Cast("bool", x)))
+    assert narrowed(tir.min(ir.Mul(ir.Cast("int32", ir.Cast("bool", x)), ir.IntImm("int32", 65536)), 9)) is None
+    least = ir.Sub(ir.IntImm("int32", -32767), ir.Cast("int32", ir.Cast("bool", x)))
     assert narrowed(tir.min(least, 9)) is not None
-    assert narrowed(tir.min(Add(least, IntImm("int32", -1)), 9)) is None
+    assert narrowed(tir.min(ir.Add(least, ir.IntImm("int32", -1)), 9)) is None
 
 
 def test_a_kernel_and_a_loop_of_vectors_have_shorter_lanes() -> None:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from late_passes import SKYLAKE, assert_same_values, late, with_body
 
+from tvmagic import ir
 from tvmagic.codegen import llvm_ir
 from tvmagic.codegen.late.split_vectors import split_vectors
 from tvmagic.driver import build
-from tvmagic.ir import Broadcast, BufferLoad, BufferStore, Call, IntImm, LetStmt, PrimExpr, PrimFunc, Ramp, decl_buffer
 from tvmagic.ir.query import nodes_of
 from tvmagic.operators import operator
 from tvmagic.operators.scheduling import schedule
@@ -41,13 +41,13 @@ def f(A: T.Buffer((1000,), "float32"), B: T.Buffer((1000,), "float32"), C: T.Buf
     return from_source(text.replace("LANES", str(lanes)))
 
 
-def parts_of(func: PrimFunc) -> list[tuple[str, str, int]] | None:
+def parts_of(func: ir.PrimFunc) -> list[tuple[str, str, int]] | None:
     """The indices, the value and the lanes of each store that became of one, or None if the function is unchanged."""
     made = late(split_vectors, func)
     if made is None:
         return None
-    values = {node.var: node.value for node in nodes_of(made.body, LetStmt)}
-    stores = nodes_of(made.body, BufferStore)
+    values = {node.var: node.value for node in nodes_of(made.body, ir.LetStmt)}
+    stores = nodes_of(made.body, ir.BufferStore)
     return [(str([*store.indices]), str(values[store.value]), store.value.dtype.lanes) for store in stores]
 
 
@@ -79,22 +79,29 @@ def test_parts_give_what_the_whole_gives(name: str, lanes: int) -> None:
     np.testing.assert_allclose(c, expected, rtol=1e-6, atol=1e-5)
 
 
-A, B, WIDE = decl_buffer((64,), "float32", "A"), decl_buffer((64,), "float32", "B"), decl_buffer((4,), "float32x3", "W")
+A, B, WIDE = (
+    ir.decl_buffer((64,), "float32", "A"),
+    ir.decl_buffer((64,), "float32", "B"),
+    ir.decl_buffer((4,), "float32x3", "W"),
+)
 
 
-def lanes_from(start: int, lanes: int) -> PrimExpr:
-    return Ramp(IntImm("int32", start), IntImm("int32", 1), lanes)
+def lanes_from(start: int, lanes: int) -> ir.PrimExpr:
+    return ir.Ramp(ir.IntImm("int32", start), ir.IntImm("int32", 1), lanes)
 
 
-X, FIRST, ON = BufferLoad(A, [lanes_from(0, 6)]), [lanes_from(0, 6)], Broadcast(IntImm("bool", 1), 6)
+X, FIRST, ON = ir.BufferLoad(A, [lanes_from(0, 6)]), [lanes_from(0, 6)], ir.Broadcast(ir.IntImm("bool", 1), 6)
 WHOLE = {
-    "a scalar": BufferStore(B, A[0], [0]),
-    **{f"{n} lanes": BufferStore(B, BufferLoad(A, [lanes_from(0, n)]), [lanes_from(0, n)]) for n in (2, 4, 8, 16, 64)},
-    "a long function": BufferStore(B, Call("float32x6", "tir.exp", [X]), FIRST),
-    "a masked store": BufferStore(B, X, FIRST, predicate=ON),
-    "a masked load": BufferStore(B, BufferLoad(A, FIRST, predicate=ON), FIRST),
-    "elements that are vectors": BufferStore(WIDE, BufferLoad(WIDE, [1]), [0]),
-    "loads of elements that are vectors": BufferStore(B, BufferLoad(WIDE, [lanes_from(0, 2)]), FIRST),
+    "a scalar": ir.BufferStore(B, A[0], [0]),
+    **{
+        f"{n} lanes": ir.BufferStore(B, ir.BufferLoad(A, [lanes_from(0, n)]), [lanes_from(0, n)])
+        for n in (2, 4, 8, 16, 64)
+    },
+    "a long function": ir.BufferStore(B, ir.Call("float32x6", "tir.exp", [X]), FIRST),
+    "a masked store": ir.BufferStore(B, X, FIRST, predicate=ON),
+    "a masked load": ir.BufferStore(B, ir.BufferLoad(A, FIRST, predicate=ON), FIRST),
+    "elements that are vectors": ir.BufferStore(WIDE, ir.BufferLoad(WIDE, [1]), [0]),
+    "loads of elements that are vectors": ir.BufferStore(B, ir.BufferLoad(WIDE, [lanes_from(0, 2)]), FIRST),
 }
 
 

@@ -7,11 +7,10 @@ import pytest
 from late_passes import HASWELL, assert_same_values, late, loops, parsed
 
 import tvmagic
-from tvmagic import codegen
+from tvmagic import codegen, ir
 from tvmagic.auto import decide
 from tvmagic.codegen.late.vectorize_interleaved_stores import vectorize_interleaved_stores
 from tvmagic.eval.integers import evaluate
-from tvmagic.ir import BufferLoad, BufferStore, For, Mul, PrimFunc, SeqStmt, Shuffle, StringImm, Var
 from tvmagic.ir.query import nodes_of
 from tvmagic.operators import operator
 from tvmagic.operators.operator import Version
@@ -178,7 +177,7 @@ def test_what_would_be_too_long_when_written_out_is_left_alone(links: str) -> No
 # ---------------------------------------------------------------------------- single loops, with what they write
 
 
-def loop_of(body: str, count: str = "20", first: str = "0", kind: str = "range", dtype: str = "float32") -> PrimFunc:
+def loop_of(body: str, count: str = "20", first: str = "0", kind: str = "range", dtype: str = "float32") -> ir.PrimFunc:
     lines = "".join(f"        {line}\n" for line in body.splitlines())
     return parsed(f"""
 @T.prim_func
@@ -188,19 +187,19 @@ def main(X: T.Buffer((400,), "{dtype}"), W: T.Buffer((20, 9), "{dtype}"), D: T.B
 """)
 
 
-def vectors_of(func: PrimFunc, noalias: bool = True) -> PrimFunc | None:
+def vectors_of(func: ir.PrimFunc, noalias: bool = True) -> ir.PrimFunc | None:
     """Of a machine with vectors of 256 bits."""
     return late(vectorize_interleaved_stores, func.with_attr("tir.noalias", noalias))
 
 
-def shape_of(made: PrimFunc | None) -> list[tuple[int, int] | int] | None:
+def shape_of(made: ir.PrimFunc | None) -> list[tuple[int, int] | int] | None:
     """The lanes and the extent of each loop over vectors, and the iterations of the loop that is left."""
     if made is None:
         return None
     found: list[tuple[int, int] | int] = []
     for loop in loops(made.body):
         if loop.loop_var.name == "i.vector":
-            (lanes,) = {store.value.dtype.lanes for store in nodes_of(loop, BufferStore)}
+            (lanes,) = {store.value.dtype.lanes for store in nodes_of(loop, ir.BufferStore)}
             found.append((lanes, evaluate(loop.extent, {})))
         elif loop.loop_var.name == "i":
             found.append(evaluate(loop.extent, {}))
@@ -211,7 +210,7 @@ def neighbours(count: int, value: str = "X[i] * T.float32({})", buffer: str = "Y
     return "\n".join(f"{buffer}[i * {count} + {c}] = {value.format(c)}" for c in range(count))
 
 
-def check_values(func: PrimFunc, made: PrimFunc) -> None:
+def check_values(func: ir.PrimFunc, made: ir.PrimFunc) -> None:
     """Assert that a function stores the values of the one as it was."""
     arrays: list[np.ndarray] = []
     for buffer in (func.buffer_map[param] for param in func.params[:-1]):
@@ -357,7 +356,7 @@ def test_segments_of_split_loops_are_vectorized_in_a_run_of_their_own() -> None:
     """The first run leaves loops alone that another late pass made, and the second run all others."""
     func = loop_of("for c in range(2):\n    Y[i * 2 + c] = X[i]", "40").with_attr("tir.noalias", True)
     pair = func.with_body(
-        SeqStmt([func.body.replace(annotations={"late.made_by": StringImm("SplitIndexSet")}), func.body])
+        ir.SeqStmt([func.body.replace(annotations={"late.made_by": ir.StringImm("SplitIndexSet")}), func.body])
     )
     for options in ({}, {"made_by": "SplitIndexSet"}):
         made = late(vectorize_interleaved_stores, pair, **options)
@@ -365,11 +364,13 @@ def test_segments_of_split_loops_are_vectorized_in_a_run_of_their_own() -> None:
 
 
 def test_stores_and_loads_of_chosen_lanes() -> None:
-    func, chosen = loop_of(neighbours(2)), Var("p", "bool")
-    first, second = nodes_of(func.body, BufferStore)
-    assert isinstance(func.body, For) and isinstance(first.value, Mul) and isinstance(first.value.a, BufferLoad)
+    func, chosen = loop_of(neighbours(2)), ir.Var("p", "bool")
+    first, second = nodes_of(func.body, ir.BufferStore)
+    assert (
+        isinstance(func.body, ir.For) and isinstance(first.value, ir.Mul) and isinstance(first.value.a, ir.BufferLoad)
+    )
     for changed in (first.replace(predicate=chosen), first.replace(value=first.value.a.replace(predicate=chosen))):
-        assert vectors_of(func.with_body(func.body.replace(body=SeqStmt([changed, second])))) is None
+        assert vectors_of(func.with_body(func.body.replace(body=ir.SeqStmt([changed, second])))) is None
 
 
 def test_what_is_computed_in_the_same_way_for_neighbours_is_computed_side_by_side() -> None:
@@ -377,9 +378,11 @@ def test_what_is_computed_in_the_same_way_for_neighbours_is_computed_side_by_sid
     for name in ("powers", "choices", "types"):
         made = vectors_of(loop_of(BODIES[name][0]))
         assert made is not None
-        assert not any(isinstance(store.value, Shuffle) for store in nodes_of(made.body, BufferStore)), name
+        assert not any(isinstance(store.value, ir.Shuffle) for store in nodes_of(made.body, ir.BufferStore)), name
     made = vectors_of(loop_of(BODIES["functions"][0]))
-    assert made is not None and all(isinstance(store.value, Shuffle) for store in nodes_of(made.body, BufferStore))
+    assert made is not None and all(
+        isinstance(store.value, ir.Shuffle) for store in nodes_of(made.body, ir.BufferStore)
+    )
 
 
 def test_quotients_of_data_are_no_periods() -> None:

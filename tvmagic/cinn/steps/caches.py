@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.cinn.cinn_form import ListMutator, accesses_in_order, in_order, init_block_of, listed, parts_of
 from tvmagic.cinn.steps.compute_at import Span, conditions_on, spanned
@@ -26,30 +27,6 @@ from tvmagic.cinn.steps.tree import (
     path_to,
     ranges_of,
     twin_of,
-)
-from tvmagic.ir import (
-    Add,
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Call,
-    Evaluate,
-    For,
-    ForKind,
-    IntImm,
-    IterVar,
-    PrimExpr,
-    Range,
-    Stmt,
-    StringImm,
-    Var,
-    data_pointer,
-    decl_buffer,
-    handles,
-    structural_equal,
-    substitute,
 )
 from tvmagic.ir.query import is_zero, nodes_of, variables_in
 from tvmagic.tir.blocks.error import ScheduleError
@@ -73,7 +50,7 @@ def _check_memory(memory_type: str, block: StmtSRef) -> None:
         )
 
 
-def _cache_of(buffer: Buffer, memory_type: str, state: ScheduleState, block: StmtSRef) -> Buffer:
+def _cache_of(buffer: ir.Buffer, memory_type: str, state: ScheduleState, block: StmtSRef) -> ir.Buffer:
     """The cache of a tensor: of its shape, in a memory; its name must be free for a tensor and for a block."""
     name = f"{buffer.name}_{memory_type}_temp_buffer"
     root = state.root_of(block).block
@@ -81,27 +58,27 @@ def _cache_of(buffer: Buffer, memory_type: str, state: ScheduleState, block: Stm
         raise ScheduleError(f"there is a tensor `{name}` already", block, code="cinn.schedule.repeated_tensor")
     if any(leaf.name == name for leaf in leaves(root.body)):
         raise ScheduleError(f"there is a block `{name}` already", block, code="cinn.schedule.repeated_block")
-    return decl_buffer(buffer.shape, buffer.dtype, name, scope=memory_type)
+    return ir.decl_buffer(buffer.shape, buffer.dtype, name, scope=memory_type)
 
 
 class _Renamed(ListMutator):
     """Accesses of one buffer as those of another."""
 
-    def __init__(self, old: Buffer, new: Buffer, loads: bool = True, stores: bool = True) -> None:
+    def __init__(self, old: ir.Buffer, new: ir.Buffer, loads: bool = True, stores: bool = True) -> None:
         self.old, self.new, self.loads, self.stores = old, new, loads, stores
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> PrimExpr:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> ir.PrimExpr:
         node = self.visit_children(node)
         return node.replace(buffer=self.new) if self.loads and node.buffer is self.old else node
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> Stmt:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> ir.Stmt:
         node = self.visit_children(node)
         return node.replace(buffer=self.new) if self.stores and node.buffer is self.old else node
 
 
-def _with_buffer(leaf: Leaf, old: Buffer, new: Buffer, **what: bool) -> BlockRealize:
+def _with_buffer(leaf: Leaf, old: ir.Buffer, new: ir.Buffer, **what: bool) -> ir.BlockRealize:
     block = leaf.block
     return leaf.realize.replace(block=block.replace(body=_Renamed(old, new, **what).visit(block.body)))
 
@@ -109,7 +86,7 @@ def _with_buffer(leaf: Leaf, old: Buffer, new: Buffer, **what: bool) -> BlockRea
 # ---------------------------------------------------------------------------- where a copy goes
 
 
-def _shared(leaves_: Sequence[Leaf]) -> tuple[Stmt, ...]:
+def _shared(leaves_: Sequence[Leaf]) -> tuple[ir.Stmt, ...]:
     """The statements that are around all of some blocks, from the root inwards."""
     shared = leaves_[0].path
     for leaf in leaves_[1:]:
@@ -118,34 +95,36 @@ def _shared(leaves_: Sequence[Leaf]) -> tuple[Stmt, ...]:
     return shared
 
 
-def _loops(path: Sequence[Stmt]) -> list[For]:
-    return [n for n in path if isinstance(n, For)]
+def _loops(path: Sequence[ir.Stmt]) -> list[ir.For]:
+    return [n for n in path if isinstance(n, ir.For)]
 
 
 class _Copy:
     """The nest that copies a part of a tensor to another: `v0, v1 = axis.bind(cache_ax0, cache_ax1)`."""
 
-    def __init__(self, state: ScheduleState, source: Buffer, target: Buffer, spans: Sequence[Span], name: str) -> None:
+    def __init__(
+        self, state: ScheduleState, source: ir.Buffer, target: ir.Buffer, spans: Sequence[Span], name: str
+    ) -> None:
         names = names_of(state)
-        loops: list[For] = []
-        values: list[PrimExpr] = []
-        axes: list[IterVar] = []
+        loops: list[ir.For] = []
+        values: list[ir.PrimExpr] = []
+        axes: list[ir.IterVar] = []
         for place, (span, size) in enumerate(zip(spans, source.shape)):
-            var = Var(names.take(f"cache_ax{place}"), size.dtype)
-            loops.append(For(var, 0, span.extent, ForKind.SERIAL, listed()))
-            values.append(var if is_zero(span.low) else in_order(Add(span.low, var)))
-            own = Var(f"v{place}", size.dtype)
+            var = ir.Var(names.take(f"cache_ax{place}"), size.dtype)
+            loops.append(ir.For(var, 0, span.extent, ir.ForKind.SERIAL, listed()))
+            values.append(var if is_zero(span.low) else in_order(ir.Add(span.low, var)))
+            own = ir.Var(f"v{place}", size.dtype)
             whole = variables_in(span.low) or span.above is not None
-            domain = Range.from_min_extent(0, size) if whole else Range.from_min_extent(span.low, span.extent)
-            axes.append(IterVar(domain, own, IterVar.DataPar))
+            domain = ir.Range.from_min_extent(0, size) if whole else ir.Range.from_min_extent(span.low, span.extent)
+            axes.append(ir.IterVar(domain, own, ir.IterVar.DataPar))
         indices = [axis.var for axis in axes]
-        store = BufferStore(target, BufferLoad(source, indices), indices)
-        result: Stmt = BlockRealize(values, True, Block(axes, [], [], name, listed(store)))
+        store = ir.BufferStore(target, ir.BufferLoad(source, indices), indices)
+        result: ir.Stmt = ir.BlockRealize(values, True, ir.Block(axes, [], [], name, listed(store)))
         conditions = [value < span.above for value, span in zip(values, spans) if span.above is not None]
         self.nest = nested(loops, conditions, result)
 
 
-def _check_complete(writers: Sequence[Leaf], loops: Sequence[For], leaf: Leaf) -> None:
+def _check_complete(writers: Sequence[Leaf], loops: Sequence[ir.For], leaf: Leaf) -> None:
     """What is copied in an iteration of some loops must be complete then: no loop of them reduces."""
     for writer in writers:
         bad = next((n for n in loops if n.loop_var in writer.reducing), None)
@@ -219,7 +198,7 @@ def cache_read(state: ScheduleState, block: BlockRef, read_buffer_index: int, me
             block,
             code="cinn.cache_read.range_not_known",
         )
-    changes: dict[Stmt, Stmt | None] = {
+    changes: dict[ir.Stmt, ir.Stmt | None] = {
         found.realize: _with_buffer(found, source, cache, stores=False) for found in readers
     }
     new = _inserted(Edit(changes)(body), copy, [found.name for found in writers], len(loops))
@@ -227,22 +206,22 @@ def cache_read(state: ScheduleState, block: BlockRef, read_buffer_index: int, me
     return block_ref(state, state.root_of(block), cache.name)
 
 
-def _part(leaf: Leaf, source: Buffer, shared: Sequence[For]) -> list[Span]:
+def _part(leaf: Leaf, source: ir.Buffer, shared: Sequence[ir.For]) -> list[Span]:
     """The part of a tensor that a block reads in its loops inside the shared ones."""
     inner = [n for n in leaf.loops if n not in shared]
     analyzer = Analyzer(ranges_of(leaf.loops))
     spans: list[Span] = []
     for place, size in enumerate(source.shape):
         ends = [relaxed(load.indices[place], leaf, inner, analyzer) for load in loads_of(leaf, source)]
-        spans.append(spanned(ends, Range.from_min_extent(0, size), analyzer))
+        spans.append(spanned(ends, ir.Range.from_min_extent(0, size), analyzer))
     return spans
 
 
 def _within(
     found: Leaf,
-    source: Buffer,
+    source: ir.Buffer,
     spans: Sequence[Span],
-    path: tuple[Stmt, ...],
+    path: tuple[ir.Stmt, ...],
 ) -> bool:
     """Whether all that a block loads of a tensor is in the part that is copied in the statements of `path`."""
     if found.path[: len(path)] != path:
@@ -252,7 +231,7 @@ def _within(
     inner = [n for n in found.loops if n not in loops]
     for load in loads_of(found, source):
         for index, span, size in zip(load.indices, spans, source.shape):
-            if is_zero(span.low) and structural_equal(span.extent, size):
+            if is_zero(span.low) and ir.structural_equal(span.extent, size):
                 continue
             ends = relaxed(index, found, inner, analyzer)
             if ends is None or not analyzer.can_prove(span.low <= ends[0]):
@@ -262,7 +241,7 @@ def _within(
     return not any(s.buffer is source for s in found.stores)
 
 
-def _holder(writer: Leaf, depth: int) -> Stmt:
+def _holder(writer: Leaf, depth: int) -> ir.Stmt:
     """The statement, in as many loops as `depth`, that holds a block: a copy comes right after it."""
     place = 0
     for number in range(len(writer.path)):
@@ -272,7 +251,7 @@ def _holder(writer: Leaf, depth: int) -> Stmt:
     return (*writer.path, writer.realize)[place]
 
 
-def _inserted(body: Stmt, copy: Stmt, writers: Sequence[str], depth: int) -> Stmt:
+def _inserted(body: ir.Stmt, copy: ir.Stmt, writers: Sequence[str], depth: int) -> ir.Stmt:
     """The body with a copy right after the last of its producers, in as many loops; or first, if there is none."""
     if not writers:
         return listed(copy, *parts_of(body))
@@ -343,7 +322,7 @@ def cache_write(state: ScheduleState, block: BlockRef, write_buffer_index: int, 
     copy = _Copy(state, cache, target, spans, leaf.name).nest
     renamed = _with_buffer(leaf, target, cache)
     renamed = renamed.replace(block=renamed.block.replace(name_hint=cache.name))
-    changes: dict[Stmt, Stmt | None] = {leaf.realize: renamed}
+    changes: dict[ir.Stmt, ir.Stmt | None] = {leaf.realize: renamed}
     if twin is not None:
         changes[twin.realize] = _with_buffer(twin, target, cache)
     new = _inserted(Edit(changes)(body), copy, [cache.name], len(loops))
@@ -351,7 +330,7 @@ def cache_write(state: ScheduleState, block: BlockRef, write_buffer_index: int, 
     return block_ref(state, state.root_of(block), cache.name)
 
 
-def _stored_part(leaf: Leaf, target: Buffer, shared: Sequence[For], visible: bool) -> list[Span]:
+def _stored_part(leaf: Leaf, target: ir.Buffer, shared: Sequence[ir.For], visible: bool) -> list[Span]:
     """The part of a tensor that a block stores in its loops inside the shared ones: no more, so that all is computed.
 
     Without shared loops only what callers see must not be more: elements that nobody stores have no value otherwise.
@@ -365,8 +344,8 @@ def _stored_part(leaf: Leaf, target: Buffer, shared: Sequence[For], visible: boo
         indices = [store.indices[place] for store in stores]
         domain = domains.get(indices[0]) if all(index is indices[0] for index in indices) else None  # type: ignore[call-overload]
         ends = [relaxed(index, leaf, inner, analyzer) for index in indices]
-        span = spanned(ends, domain or Range.from_min_extent(0, size), analyzer)
-        if span.below is not None or (shared and not isinstance(span.extent, IntImm)):
+        span = spanned(ends, domain or ir.Range.from_min_extent(0, size), analyzer)
+        if span.below is not None or (shared and not isinstance(span.extent, ir.IntImm)):
             raise ScheduleError(
                 f"what block `{leaf.name}` stores in an iteration is not a range of a known size",
                 leaf.block,
@@ -383,14 +362,14 @@ def _stored_part(leaf: Leaf, target: Buffer, shared: Sequence[For], visible: boo
 
 
 def _stores_all(
-    leaf: Leaf, store: BufferStore, spans: Sequence[Span], shared: Sequence[For], analyzer: Analyzer
+    leaf: Leaf, store: ir.BufferStore, spans: Sequence[Span], shared: Sequence[ir.For], analyzer: Analyzer
 ) -> bool:
     """Whether a store is known to reach all elements that are copied in an iteration of the shared loops."""
     if leaf.conditions and not shared:  # then the block runs for all values of its variables
         domains = {axis.var: axis.dom for axis in leaf.block.iter_vars if axis.dom is not None}
-        part = stored_box(store.indices, {**domains, **ranges_of(nodes_of(leaf.block.body, For))}, True, analyzer)
+        part = stored_box(store.indices, {**domains, **ranges_of(nodes_of(leaf.block.body, ir.For))}, True, analyzer)
     else:
-        values = [substitute(index, leaf.values) for index in store.indices]
+        values = [ir.substitute(index, leaf.values) for index in store.indices]
         copied = [c for value, span in zip(values, spans) for c in conditions_on(value, span)]
         every = {**ranges_of(leaf.loops), **inner_ranges(leaf)}
         others = [c for c in leaf.conditions if not follows(c, copied, every)]
@@ -407,15 +386,15 @@ def _stores_all(
 class _InMemory(ListMutator):
     """A buffer in other memory; of one element if all indices become 0."""
 
-    def __init__(self, old: Buffer, new: Buffer, fixed: bool) -> None:
+    def __init__(self, old: ir.Buffer, new: ir.Buffer, fixed: bool) -> None:
         self.old, self.new, self.fixed = old, new, fixed
 
-    @handles(BufferLoad, BufferStore)
-    def access(self, node: BufferLoad | BufferStore) -> BufferLoad | BufferStore:
+    @ir.handles(ir.BufferLoad, ir.BufferStore)
+    def access(self, node: ir.BufferLoad | ir.BufferStore) -> ir.BufferLoad | ir.BufferStore:
         node = self.visit_children(node)
         if node.buffer is not self.old:
             return node
-        indices = (IntImm("int32", 0),) if self.fixed else node.indices
+        indices = (ir.IntImm("int32", 0),) if self.fixed else node.indices
         return node.replace(buffer=self.new, indices=indices)
 
 
@@ -444,20 +423,20 @@ def set_buffer(state: ScheduleState, block: BlockRef, memory_type: str, fixed: b
     one = fixed and memory_type == "local"
     if one:
         _check_one_element(body, old, block)
-    data = data_pointer(f"_{old.name}_temp_buffer", old.dtype, memory_type)
-    new = decl_buffer([1] if one else old.shape, old.dtype, old.name, data, scope=memory_type)
+    data = ir.data_pointer(f"_{old.name}_temp_buffer", old.dtype, memory_type)
+    new = ir.decl_buffer([1] if one else old.shape, old.dtype, old.name, data, scope=memory_type)
     commit(state, block, _InMemory(old, new, one).visit(body), added=[new])
 
 
-def _check_one_element(body: Stmt, buffer: Buffer, block: StmtSRef) -> None:
+def _check_one_element(body: ir.Stmt, buffer: ir.Buffer, block: StmtSRef) -> None:
     """All accesses of a tensor in one iteration of the loops that they share must be to one element."""
     users = [f for f in leaves(body) if loads_of(f, buffer) or any(s.buffer is buffer for s in f.stores)]
     shared = {n.loop_var for n in _loops(_shared(users))}
-    places: list[tuple[PrimExpr, ...]] = []
+    places: list[tuple[ir.PrimExpr, ...]] = []
     for found in users:
         inner = {n.loop_var for n in found.loops} - shared
         for access in [*loads_of(found, buffer), *(s for s in found.stores if s.buffer is buffer)]:
-            indices = tuple([substitute(i, found.values) for i in access.indices])
+            indices = tuple([ir.substitute(i, found.values) for i in access.indices])
             if any(inner.intersection(variables_in(i)) for i in indices):
                 raise ScheduleError(
                     f"`{found.name}` uses more than one element of `{buffer.name}` at a time",
@@ -490,6 +469,6 @@ def sync_threads(state: ScheduleState, node: BlockOrLoop, after_node: bool) -> N
     body = root_body(state, node)
     target = node.loop if node.is_loop else leaf_of(body, node.block).realize
     path_to(body, target)
-    barrier = Evaluate(Call("int32", "tir.tvm_storage_sync", [StringImm("shared")]))
+    barrier = ir.Evaluate(ir.Call("int32", "tir.tvm_storage_sync", [ir.StringImm("shared")]))
     pair = (target, barrier) if after_node else (barrier, target)
     commit(state, node, Edit({target: listed(*pair)})(body), lists=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.cinn.cinn_form import in_order, init_block_of, listed, parts_of
 from tvmagic.cinn.steps.coverage import among, check_adds_once, check_inputs_stay, loads_of, relaxed
@@ -27,21 +28,6 @@ from tvmagic.cinn.steps.tree import (
     ranges_of,
     twin_of,
 )
-from tvmagic.ir import (
-    GE,
-    LT,
-    Add,
-    Buffer,
-    For,
-    ForKind,
-    IfThenElse,
-    IntImm,
-    IterVar,
-    PrimExpr,
-    Range,
-    Stmt,
-    Var,
-)
 from tvmagic.ir.ops import maximum, minimum
 from tvmagic.ir.query import is_zero
 from tvmagic.tir.blocks.error import ScheduleError
@@ -54,18 +40,18 @@ from tvmagic.tir.schedule.state import ScheduleState
 class Span:
     """What an axis runs over: `extent` values from `low` on, and the conditions that keep it inside its domain."""
 
-    low: PrimExpr
-    extent: PrimExpr
-    above: PrimExpr | None = None  # the values must be below this
-    below: PrimExpr | None = None  # the values must be at least this
+    low: ir.PrimExpr
+    extent: ir.PrimExpr
+    above: ir.PrimExpr | None = None  # the values must be below this
+    below: ir.PrimExpr | None = None  # the values must be at least this
 
 
 def _outermost(
-    values: Sequence[PrimExpr],
+    values: Sequence[ir.PrimExpr],
     analyzer: Analyzer,
-    before: Callable[[PrimExpr, PrimExpr], PrimExpr],
-    of_two: Callable[[PrimExpr, PrimExpr], PrimExpr],
-) -> PrimExpr:
+    before: Callable[[ir.PrimExpr, ir.PrimExpr], ir.PrimExpr],
+    of_two: Callable[[ir.PrimExpr, ir.PrimExpr], ir.PrimExpr],
+) -> ir.PrimExpr:
     """The value that comes first by `before`; an expression of several by `of_two` if it is not known which."""
     found = values[0]
     for other in values[1:]:
@@ -74,7 +60,7 @@ def _outermost(
     return found
 
 
-def spanned(ends: Sequence[tuple[PrimExpr, PrimExpr] | None], dom: Range, analyzer: Analyzer) -> Span:
+def spanned(ends: Sequence[tuple[ir.PrimExpr, ir.PrimExpr] | None], dom: ir.Range, analyzer: Analyzer) -> Span:
     """What covers all the given intervals inside a domain; the domain itself if no number of values is known to."""
     whole = Span(dom.min, dom.extent)
     if not ends or any(e is None for e in ends):
@@ -83,14 +69,14 @@ def spanned(ends: Sequence[tuple[PrimExpr, PrimExpr] | None], dom: Range, analyz
     low = _outermost(lows, analyzer, lambda a, b: a <= b, minimum)
     high = _outermost(highs, analyzer, lambda a, b: a >= b, maximum)
     last = analyzer.simplify(dom.min + dom.extent - 1)
-    if isinstance(low, IntImm) and isinstance(dom.min, IntImm):
+    if isinstance(low, ir.IntImm) and isinstance(dom.min, ir.IntImm):
         low = low if low.value >= dom.min.value else dom.min
-    if isinstance(high, IntImm) and isinstance(last, IntImm):
+    if isinstance(high, ir.IntImm) and isinstance(last, ir.IntImm):
         high = high if high.value <= last.value else last
     extent = analyzer.simplify(high - low + 1)
-    if not isinstance(extent, IntImm):
+    if not isinstance(extent, ir.IntImm):
         return whole
-    if isinstance(dom.extent, IntImm) and extent.value >= dom.extent.value:
+    if isinstance(dom.extent, ir.IntImm) and extent.value >= dom.extent.value:
         return whole
     above = None if analyzer.can_prove(high <= last) else analyzer.simplify(last + 1)
     below = None if analyzer.can_prove(low >= dom.min) else dom.min
@@ -111,30 +97,30 @@ class _Nest:
         self.made: list[str] = []
         self.count = 0
 
-    def axis(self, span: Span) -> tuple[For | None, PrimExpr, list[PrimExpr]]:
+    def axis(self, span: Span) -> tuple[ir.For | None, ir.PrimExpr, list[ir.PrimExpr]]:
         """The loop over a span (None if it runs once), the bound value, and the conditions on it."""
-        one = isinstance(span.extent, IntImm) and span.extent.value == 1
+        one = isinstance(span.extent, ir.IntImm) and span.extent.value == 1
         if one and not self.keep_unit_loops:
             return None, span.low, conditions_on(span.low, span)
-        var = Var(names_of(self.state).take(f"ax{self.count}"), span.extent.dtype)
+        var = ir.Var(names_of(self.state).take(f"ax{self.count}"), span.extent.dtype)
         self.count += 1
         self.made.append(var.name)
-        value = Add(span.low, var)
+        value = ir.Add(span.low, var)
         checked = var if is_zero(span.low) else in_order(value)
-        loop = For(var, 0, span.extent, ForKind.SERIAL, listed())
+        loop = ir.For(var, 0, span.extent, ir.ForKind.SERIAL, listed())
         return loop, value, conditions_on(checked, span)
 
 
-def conditions_on(value: PrimExpr, span: Span) -> list[PrimExpr]:
-    found: list[PrimExpr] = []
+def conditions_on(value: ir.PrimExpr, span: Span) -> list[ir.PrimExpr]:
+    found: list[ir.PrimExpr] = []
     if span.below is not None:
-        found.append(GE(value, span.below))
+        found.append(ir.GE(value, span.below))
     if span.above is not None:
-        found.append(LT(value, span.above))
+        found.append(ir.LT(value, span.above))
     return found
 
 
-def _wrapped(body: Stmt, loops: Sequence[For | None], conditions: Sequence[PrimExpr]) -> Stmt:
+def _wrapped(body: ir.Stmt, loops: Sequence[ir.For | None], conditions: Sequence[ir.PrimExpr]) -> ir.Stmt:
     return nested([loop for loop in loops if loop is not None], conditions, body)
 
 
@@ -142,15 +128,15 @@ def nest_of(
     state: ScheduleState,
     leaf: Leaf,
     twin: Leaf | None,
-    spans: dict[Var, Span],
+    spans: dict[ir.Var, Span],
     keep: bool,
     key: str,
-    drop: Sequence[PrimExpr] = (),
-) -> list[Stmt]:
+    drop: Sequence[ir.PrimExpr] = (),
+) -> list[ir.Stmt]:
     """The statements that compute a block over the spans: its first values, then the block in its loops that reduce."""
     nest = _Nest(state, keep)
-    spatial = [axis for axis in leaf.block.iter_vars if axis.iter_type != IterVar.CommReduce]
-    reducing = [axis for axis in leaf.block.iter_vars if axis.iter_type == IterVar.CommReduce]
+    spatial = [axis for axis in leaf.block.iter_vars if axis.iter_type != ir.IterVar.CommReduce]
+    reducing = [axis for axis in leaf.block.iter_vars if axis.iter_type == ir.IterVar.CommReduce]
     made = {axis.var: nest.axis(spans[axis.var]) for axis in (*spatial, *reducing)}
     values = [made[axis.var][1] for axis in leaf.block.iter_vars]
     block = leaf.block
@@ -159,7 +145,7 @@ def nest_of(
     conditions = {axis.var: [c for c in made[axis.var][2] if not among(c, drop)] for axis in leaf.block.iter_vars}
     inner = leaf.realize.replace(iter_values=tuple(values), block=block)
     body = _wrapped(inner, [made[a.var][0] for a in reducing], [c for a in reducing for c in conditions[a.var]])
-    parts: list[Stmt] = [body]
+    parts: list[ir.Stmt] = [body]
     if twin is not None:
         bound = [made[_same_place(twin, axis.var, leaf)][1] for axis in twin.block.iter_vars]
         parts.insert(0, twin.realize.replace(iter_values=tuple(bound)))
@@ -170,11 +156,11 @@ def nest_of(
     return [_wrapped(listed(*parts) if len(parts) > 1 else parts[0], loops, guards)]
 
 
-def _same_place(twin: Leaf, var: Var, leaf: Leaf) -> Var:
+def _same_place(twin: Leaf, var: ir.Var, leaf: Leaf) -> ir.Var:
     """The variable of a block at the place of an index of its first values."""
     place = next((n for n, index in enumerate(twin.stores[0].indices) if index is var), None)
     index = None if place is None else leaf.stores[0].indices[place]
-    if not isinstance(index, Var):
+    if not isinstance(index, ir.Var):
         raise ScheduleError(
             f"block `{twin.name}` does not store at the plain variables of `{leaf.name}`",
             twin.block,
@@ -183,15 +169,15 @@ def _same_place(twin: Leaf, var: Var, leaf: Leaf) -> Var:
     return index
 
 
-def one_plain_store(leaf: Leaf) -> Buffer:
+def one_plain_store(leaf: Leaf) -> ir.Buffer:
     stores = leaf.stores
     if len(stores) != 1:
         raise ScheduleError(
             f"block `{leaf.name}` has {len(stores)} stores, not one", leaf.block, code="cinn.compute_at.several_stores"
         )
-    plain = [i for i in stores[0].indices if isinstance(i, Var)]
-    rest = [i for i in stores[0].indices if not isinstance(i, (Var, IntImm))]
-    spatial = [axis.var for axis in leaf.block.iter_vars if axis.iter_type != IterVar.CommReduce]
+    plain = [i for i in stores[0].indices if isinstance(i, ir.Var)]
+    rest = [i for i in stores[0].indices if not isinstance(i, (ir.Var, ir.IntImm))]
+    spatial = [axis.var for axis in leaf.block.iter_vars if axis.iter_type != ir.IterVar.CommReduce]
     if rest or len(plain) != len(set(plain)) or set(plain) != set(spatial):
         raise ScheduleError(
             f"block `{leaf.name}` does not store at its distinct plain variables",
@@ -209,13 +195,13 @@ def check_movable(leaf: Leaf, loop: StmtSRef) -> None:
             loop,
             code="cinn.compute_at.already_inside",
         )
-    if any(isinstance(n, IfThenElse) and n.else_case is not None for n in leaf.path):
+    if any(isinstance(n, ir.IfThenElse) and n.else_case is not None for n in leaf.path):
         raise ScheduleError(
             f"block `{leaf.name}` is in a condition with an else",
             leaf.block,
             code="cinn.compute_at.condition_with_else",
         )
-    if leaf.stores and any(isinstance(n, For) for n in (leaf.block.body,)):
+    if leaf.stores and any(isinstance(n, ir.For) for n in (leaf.block.body,)):
         raise ScheduleError(f"block `{leaf.name}` holds loops", leaf.block, code="cinn.compute_at.loops_inside")
 
 
@@ -249,13 +235,13 @@ def compute_at(state: ScheduleState, block: BlockRef, loop: Loop, keep_unit_loop
         )
     moved = [leaf] if twin is None else [twin, leaf]
     consumers = _check_producer(every, moved, buffer, loop)
-    outer = [n for n in path_to(body, loop.loop) if isinstance(n, For)]
+    outer = [n for n in path_to(body, loop.loop) if isinstance(n, ir.For)]
     for found in moved:
         check_inputs_stay(found, every, outer)
     spans = _needed(leaf, buffer, consumers, outer, loop.loop)
     held = [n.condition for n in (*path_to(body, loop.loop), only(loop.loop.body)) if is_guard(n)]
     new = nest_of(state, leaf, twin, spans, keep_unit_loops, "compute_at_extra_var", held)
-    changes: dict[Stmt, Stmt | None] = {found.realize: None for found in moved}
+    changes: dict[ir.Stmt, ir.Stmt | None] = {found.realize: None for found in moved}
     changes[loop.loop] = loop.loop.replace(body=_in_front(loop.loop.body, new))
     after = Edit(changes)(body)
     if init_block_of(leaf.block):
@@ -263,11 +249,11 @@ def compute_at(state: ScheduleState, block: BlockRef, loop: Loop, keep_unit_loop
     commit(state, block, after)
 
 
-def is_guard(node: Stmt) -> TypeGuard[IfThenElse]:
-    return isinstance(node, IfThenElse) and node.else_case is None
+def is_guard(node: ir.Stmt) -> TypeGuard[ir.IfThenElse]:
+    return isinstance(node, ir.IfThenElse) and node.else_case is None
 
 
-def _in_front(body: Stmt, new: Sequence[Stmt]) -> Stmt:
+def _in_front(body: ir.Stmt, new: Sequence[ir.Stmt]) -> ir.Stmt:
     """`new` before the statements of a body; inside the condition with which the body begins."""
     inner = only(body)
     if is_guard(inner):
@@ -275,7 +261,7 @@ def _in_front(body: Stmt, new: Sequence[Stmt]) -> Stmt:
     return listed(*new, *parts_of(body))
 
 
-def _check_producer(every: Sequence[Leaf], moved: Sequence[Leaf], buffer: Buffer, loop: StmtSRef) -> list[Leaf]:
+def _check_producer(every: Sequence[Leaf], moved: Sequence[Leaf], buffer: ir.Buffer, loop: StmtSRef) -> list[Leaf]:
     """The consumers of a block that is to be moved under a loop of theirs."""
     leaf, blocks = moved[-1], {found.block for found in moved}
     others = [found for found in every if found.block not in blocks]
@@ -310,7 +296,9 @@ def _check_producer(every: Sequence[Leaf], moved: Sequence[Leaf], buffer: Buffer
     return consumers
 
 
-def _check_readers(readers: Sequence[Leaf], before: Sequence[Leaf], leaf: Leaf, buffer: Buffer, loop: StmtSRef) -> None:
+def _check_readers(
+    readers: Sequence[Leaf], before: Sequence[Leaf], leaf: Leaf, buffer: ir.Buffer, loop: StmtSRef
+) -> None:
     """Those who read what a block stores are all under the loop, and come after it."""
     inside = {found.block for found in leaves(loop.loop)}
     for found in readers:
@@ -330,14 +318,16 @@ def _check_readers(readers: Sequence[Leaf], before: Sequence[Leaf], leaf: Leaf, 
             )
 
 
-def _needed(leaf: Leaf, buffer: Buffer, consumers: Sequence[Leaf], outer: Sequence[For], loop: For) -> dict[Var, Span]:
+def _needed(
+    leaf: Leaf, buffer: ir.Buffer, consumers: Sequence[Leaf], outer: Sequence[ir.For], loop: ir.For
+) -> dict[ir.Var, Span]:
     """What each variable of the block runs over in one iteration of the loop."""
     every = {n for c in consumers for n in c.loops}
     analyzer = Analyzer(ranges_of([*outer, *every]))
     domains = {axis.var: axis.dom for axis in leaf.block.iter_vars}
-    spans: dict[Var, Span] = {}
+    spans: dict[ir.Var, Span] = {}
     for place, index in enumerate(leaf.stores[0].indices):
-        if isinstance(index, Var):
+        if isinstance(index, ir.Var):
             dom = domains[index]
             assert dom is not None
             ends = [
@@ -352,10 +342,10 @@ def _needed(leaf: Leaf, buffer: Buffer, consumers: Sequence[Leaf], outer: Sequen
     return spans
 
 
-def _check_first_values(after: Stmt, leaf: Leaf, buffer: Buffer, loop: StmtSRef, updates: Sequence[Leaf]) -> None:
+def _check_first_values(after: ir.Stmt, leaf: Leaf, buffer: ir.Buffer, loop: StmtSRef, updates: Sequence[Leaf]) -> None:
     """First values that move alone must still be stored once for each element, before anything is added to it."""
     around = [n for n in path_to(after, next(n for n in leaf_loops(after, leaf.name) if n.loop_var is loop.loop.loop_var))
-              if isinstance(n, For)]  # fmt: skip
+              if isinstance(n, ir.For)]  # fmt: skip
     reducing = {v for found in updates for v in found.reducing}
     bad = next((n for n in around if n.loop_var in reducing), None)
     if bad is not None:
@@ -368,6 +358,6 @@ def _check_first_values(after: Stmt, leaf: Leaf, buffer: Buffer, loop: StmtSRef,
     check_free_order(after, around, without, f"moving `{leaf.name}`")
 
 
-def leaf_loops(body: Stmt, name: str) -> list[For]:
+def leaf_loops(body: ir.Stmt, name: str) -> list[ir.For]:
     """The loops around the block of a name."""
     return next(found for found in leaves(body) if found.name == name).loops

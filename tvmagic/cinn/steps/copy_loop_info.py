@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.cinn.enumeration import reaches_all
 from tvmagic.cinn.steps.coverage import is_extreme, loads_of
@@ -11,17 +12,6 @@ from tvmagic.cinn.steps.declaration import step
 from tvmagic.cinn.steps.dependence import check_at_once
 from tvmagic.cinn.steps.loops import arguments_of, root_body
 from tvmagic.cinn.steps.tree import Edit, Leaf, commit, leaf_of, leaves, nested, ranges_of, unused
-from tvmagic.ir import (
-    LT,
-    For,
-    ForKind,
-    IntImm,
-    IterVar,
-    PrimExpr,
-    Var,
-    structural_equal,
-    substitute,
-)
 from tvmagic.ir.query import is_one, variables_in
 from tvmagic.tir.blocks.conditions import all_of
 from tvmagic.tir.blocks.error import ScheduleError
@@ -34,33 +24,37 @@ def _common(leaf: Leaf, other: Leaf) -> int:
     count = 0
     for a, b in zip(leaf.block.iter_vars, other.block.iter_vars):
         assert a.dom is not None and b.dom is not None
-        same = isinstance(a.dom.extent, IntImm) and structural_equal(a.dom.extent, b.dom.extent)
-        if not same or IterVar.CommReduce in (a.iter_type, b.iter_type) or not structural_equal(a.dom.min, b.dom.min):
+        same = isinstance(a.dom.extent, ir.IntImm) and ir.structural_equal(a.dom.extent, b.dom.extent)
+        if (
+            not same
+            or ir.IterVar.CommReduce in (a.iter_type, b.iter_type)
+            or not ir.structural_equal(a.dom.min, b.dom.min)
+        ):
             break
         count += 1
     return count
 
 
-def _end(axis: IterVar) -> PrimExpr:
+def _end(axis: ir.IterVar) -> ir.PrimExpr:
     assert axis.dom is not None
     return Analyzer().simplify(axis.dom.min + axis.dom.extent)
 
 
-def _inside(leaf: Leaf, count: int, loops: list[For]) -> list[PrimExpr]:
+def _inside(leaf: Leaf, count: int, loops: list[ir.For]) -> list[ir.PrimExpr]:
     """The conditions that keep the leading dimensions of a block inside their domains."""
     analyzer = Analyzer(ranges_of(loops))
     pairs = [(value, _end(axis)) for axis, value in leaf.bindings[:count]]
-    return [LT(value, end) for value, end in pairs if not analyzer.can_prove(value < end)]
+    return [ir.LT(value, end) for value, end in pairs if not analyzer.can_prove(value < end)]
 
 
-def _check_conditions(leaf: Leaf, count: int, dropped: set[Var]) -> None:
+def _check_conditions(leaf: Leaf, count: int, dropped: set[ir.Var]) -> None:
     """The loops that go may have no other conditions than those that keep a dimension inside its domain."""
-    keeping = [LT(value, _end(axis)) for axis, value in leaf.bindings[:count]]
+    keeping = [ir.LT(value, _end(axis)) for axis, value in leaf.bindings[:count]]
     used = dropped | {v for _, value in leaf.bindings for v in variables_in(value)}
     for condition in leaf.conditions:
         mixed = dropped.intersection(variables_in(condition))
         foreign = not used.issuperset(variables_in(condition))
-        if foreign or (mixed and not any(structural_equal(condition, c) for c in keeping)):
+        if foreign or (mixed and not any(ir.structural_equal(condition, c) for c in keeping)):
             raise ScheduleError(
                 f"`{leaf.name}` is under the condition `{condition}`, which its loops would lose",
                 leaf.block,
@@ -75,7 +69,7 @@ def _check_conditions(leaf: Leaf, count: int, dropped: set[Var]) -> None:
         )
 
 
-def _check_reaches_all(leaf: Leaf, other: Leaf, count: int, loops: list[For]) -> None:
+def _check_reaches_all(leaf: Leaf, other: Leaf, count: int, loops: list[ir.For]) -> None:
     """The loops taken over from `other` must reach each value of the dimensions; each once if `leaf` adds up."""
     first = other.bindings[:count]
     adds = bool({load.buffer for load in loads_of(leaf)} & {store.buffer for store in leaf.stores})
@@ -90,7 +84,7 @@ def _check_reaches_all(leaf: Leaf, other: Leaf, count: int, loops: list[For]) ->
         )
 
 
-def _variables(values: Sequence[PrimExpr], count: int) -> tuple[set[Var], set[Var]]:
+def _variables(values: Sequence[ir.PrimExpr], count: int) -> tuple[set[ir.Var], set[ir.Var]]:
     """The variables in the first `count` values, and in the others."""
     first, rest = ({v for value in part for v in variables_in(value)} for part in (values[:count], values[count:]))
     return first, rest
@@ -125,7 +119,7 @@ def copy_transform_and_loop_info(state: ScheduleState, block: BlockRef, block_ta
             block_target,
             code="cinn.copy_transform_and_loop_info.loop_used_twice",
         )
-    top = next((n for n in leaf.path if isinstance(n, For)), None)
+    top = next((n for n in leaf.path if isinstance(n, ir.For)), None)
     if top is None or len(leaves(top)) > 1:
         raise ScheduleError(
             f"`{leaf.name}` is not alone in its nest", block, code="cinn.copy_transform_and_loop_info.nest_shared"
@@ -135,17 +129,17 @@ def copy_transform_and_loop_info(state: ScheduleState, block: BlockRef, block_ta
     _check_conditions(leaf, count, dropped)
     _check_reaches_all(leaf, other, count, loops)
     taken_names = [n.loop_var.name for n in own]
-    fresh: dict[Var, PrimExpr] = {
-        n.loop_var: Var(unused(n.loop_var.name, taken_names), n.loop_var.dtype) for n in loops
+    fresh: dict[ir.Var, ir.PrimExpr] = {
+        n.loop_var: ir.Var(unused(n.loop_var.name, taken_names), n.loop_var.dtype) for n in loops
     }
-    values = [substitute(v, fresh) for v in other.realize.iter_values[:count]]
+    values = [ir.substitute(v, fresh) for v in other.realize.iter_values[:count]]
     realize = leaf.realize.replace(iter_values=(*values, *leaf.realize.iter_values[count:]))
-    conditions = [substitute(c, fresh) for c in _inside(other, count, loops)]
+    conditions = [ir.substitute(c, fresh) for c in _inside(other, count, loops)]
     conditions += [c for c in leaf.conditions if kept_vars.intersection(variables_in(c))]
     new = nested([*[n.replace(loop_var=fresh[n.loop_var]) for n in loops], *own], conditions, realize)
     after = Edit({top: new})(body)
     moved = leaf_of(after, leaf.block)
     for loop in moved.loops[: len(loops)]:
-        if loop.kind in (ForKind.PARALLEL, ForKind.VECTORIZED, ForKind.THREAD_BINDING):
+        if loop.kind in (ir.ForKind.PARALLEL, ir.ForKind.VECTORIZED, ir.ForKind.THREAD_BINDING):
             check_at_once(after, loop, arguments_of(state, block), "copied with its kind")
     commit(state, block, after)

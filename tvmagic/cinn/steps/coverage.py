@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeGuard
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import eval_set
 from tvmagic.arith.presburger import IntegerLogic, TooMuchWork
@@ -16,96 +17,75 @@ from tvmagic.arith.region_bounds import estimate_region_lower_bound
 from tvmagic.cinn.cinn_form import init_block_of
 from tvmagic.cinn.enumeration import reaches_all
 from tvmagic.cinn.steps.tree import Leaf, bound_and_first, leaves, only, ranges_of
-from tvmagic.ir import (
-    EQ,
-    GE,
-    LE,
-    LT,
-    Add,
-    And,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    For,
-    IfThenElse,
-    IterVar,
-    Let,
-    LetStmt,
-    Max,
-    Min,
-    Mul,
-    Or,
-    PrimExpr,
-    Range,
-    Stmt,
-    Var,
-    structural_equal,
-    substitute,
-)
 from tvmagic.ir.query import nodes_of, variables_in
 from tvmagic.ir.store_merging import update_term
 from tvmagic.tir.blocks.conditions import all_of
 from tvmagic.tir.blocks.error import ScheduleError
 
-_COMMUTATIVE = (Add, Mul, Max, Min, And, Or)
+_COMMUTATIVE = (ir.Add, ir.Mul, ir.Max, ir.Min, ir.And, ir.Or)
 
 
-def loads_of(leaf: Leaf, buffer: Buffer | None = None) -> list[BufferLoad]:
+def loads_of(leaf: Leaf, buffer: ir.Buffer | None = None) -> list[ir.BufferLoad]:
     """The loads in a block, of one buffer or of all."""
     return _loads(leaf.block.body, buffer)
 
 
-def _loads(node: Stmt | PrimExpr, buffer: Buffer | None) -> list[BufferLoad]:
-    return [load for load in nodes_of(node, BufferLoad) if buffer is None or load.buffer is buffer]
+def _loads(node: ir.Stmt | ir.PrimExpr, buffer: ir.Buffer | None) -> list[ir.BufferLoad]:
+    return [load for load in nodes_of(node, ir.BufferLoad) if buffer is None or load.buffer is buffer]
 
 
-def among(condition: PrimExpr, others: Iterable[PrimExpr]) -> bool:
+def among(condition: ir.PrimExpr, others: Iterable[ir.PrimExpr]) -> bool:
     """Whether a condition is one of some others."""
-    return any(structural_equal(condition, other) for other in others)
+    return any(ir.structural_equal(condition, other) for other in others)
 
 
-def relaxed(index: PrimExpr, leaf: Leaf, inside: Iterable[For], analyzer: Analyzer) -> tuple[PrimExpr, PrimExpr] | None:
+def relaxed(
+    index: ir.PrimExpr, leaf: Leaf, inside: Iterable[ir.For], analyzer: Analyzer
+) -> tuple[ir.PrimExpr, ir.PrimExpr] | None:
     """The least and the greatest value of an index of a block over some of its loops.
 
     None if there is no such, or if it depends on a variable that has a value inside the block alone.
     """
-    found = eval_set(substitute(index, leaf.values), {**ranges_of(inside), **inner_ranges(leaf)})
+    found = eval_set(ir.substitute(index, leaf.values), {**ranges_of(inside), **inner_ranges(leaf)})
     if not found.has_lower_bound() or not found.has_upper_bound():
         return None
     ends = analyzer.simplify(found.min()), analyzer.simplify(found.max())
-    own = {let.var for let in nodes_of(leaf.block.body, LetStmt, Let)}
+    own = {let.var for let in nodes_of(leaf.block.body, ir.LetStmt, ir.Let)}
     return ends if all(own.isdisjoint(variables_in(end)) for end in ends) else None
 
 
-def inner_ranges(leaf: Leaf) -> dict[Var, Range]:
+def inner_ranges(leaf: Leaf) -> dict[ir.Var, ir.Range]:
     """What the loops inside a block's body run over, in the variables of the loops around the block."""
-    ranges = ranges_of(nodes_of(leaf.block.body, For))
+    ranges = ranges_of(nodes_of(leaf.block.body, ir.For))
     return {
-        var: Range.from_min_extent(substitute(dom.min, leaf.values), substitute(dom.extent, leaf.values))
+        var: ir.Range.from_min_extent(ir.substitute(dom.min, leaf.values), ir.substitute(dom.extent, leaf.values))
         for var, dom in ranges.items()
     }
 
 
 def stored_box(
-    indices: Sequence[PrimExpr], domains: Mapping[Var, Range], predicate: PrimExpr | bool, analyzer: Analyzer
-) -> list[tuple[PrimExpr, PrimExpr]] | None:
+    indices: Sequence[ir.PrimExpr],
+    domains: Mapping[ir.Var, ir.Range],
+    predicate: ir.PrimExpr | bool,
+    analyzer: Analyzer,
+) -> list[tuple[ir.PrimExpr, ir.PrimExpr]] | None:
     """The first and the last value of each index, if all elements between them are named; None if that is not known."""
     if not indices:
         return []
-    region = [Range.from_min_extent(index, 1) for index in indices]
+    region = [ir.Range.from_min_extent(index, 1) for index in indices]
     box = estimate_region_lower_bound(region, domains, predicate, analyzer)
     return None if box is None else [(found.min(), found.max()) for found in box]
 
 
 def stored_part(
-    leaf: Leaf, store: BufferStore, loops: Iterable[For], conditions: Sequence[PrimExpr], analyzer: Analyzer
-) -> list[tuple[PrimExpr, PrimExpr]] | None:
+    leaf: Leaf, store: ir.BufferStore, loops: Iterable[ir.For], conditions: Sequence[ir.PrimExpr], analyzer: Analyzer
+) -> list[tuple[ir.PrimExpr, ir.PrimExpr]] | None:
     """The first and the last value of each index of a store while some loops of its block run, under conditions on them.
 
     None if it is not known that all elements between them are stored.
     """
     inner = {**ranges_of(loops), **inner_ranges(leaf)}
-    values = [substitute(index, leaf.values) for index in store.indices]
+    values = [ir.substitute(index, leaf.values) for index in store.indices]
     moving = [n for n, value in enumerate(values) if set(variables_in(value)) & set(inner)]
     box = stored_box([values[n] for n in moving], inner, all_of(conditions), analyzer)
     if box is None:
@@ -116,7 +96,7 @@ def stored_part(
     return part
 
 
-def follows(goal: PrimExpr, known: Iterable[PrimExpr], domains: Mapping[Var, Range]) -> bool:
+def follows(goal: ir.PrimExpr, known: Iterable[ir.PrimExpr], domains: Mapping[ir.Var, ir.Range]) -> bool:
     """Whether a condition is known to hold for all values of some variables for which others hold."""
     logic = IntegerLogic(domains)
     try:
@@ -125,10 +105,14 @@ def follows(goal: PrimExpr, known: Iterable[PrimExpr], domains: Mapping[Var, Ran
         return False
 
 
-def is_implied(condition: PrimExpr, places: Iterable[tuple[PrimExpr, Range]], domains: Mapping[Var, Range]) -> bool:
+def is_implied(
+    condition: ir.PrimExpr, places: Iterable[tuple[ir.PrimExpr, ir.Range]], domains: Mapping[ir.Var, ir.Range]
+) -> bool:
     """Whether a condition holds wherever some values are inside their ranges."""
     inside = [
-        limit for value, range_ in places for limit in (GE(value, range_.min), LT(value, range_.min + range_.extent))
+        limit
+        for value, range_ in places
+        for limit in (ir.GE(value, range_.min), ir.LT(value, range_.min + range_.extent))
     ]
     return follows(condition, inside, domains)
 
@@ -136,9 +120,9 @@ def is_implied(condition: PrimExpr, places: Iterable[tuple[PrimExpr, Range]], do
 # ---------------------------------------------------------------------------- what adds up
 
 
-def is_update(store: Stmt) -> bool:
+def is_update(store: ir.Stmt) -> bool:
     """Whether a store adds to the element that it loads: sum, product, least, greatest, all, any."""
-    if not isinstance(store, BufferStore):
+    if not isinstance(store, ir.BufferStore):
         return False
     added = update_term(store, *_COMMUTATIVE)
     return added is not None and not _loads(added, store.buffer)
@@ -150,13 +134,13 @@ def is_extreme(leaf: Leaf) -> bool:
     The greatest of some values is the same however often each is taken, and in whatever order: `max` is associative,
     commutative and idempotent, also with NaN, which it hands on. So such a block may run more often than once.
     """
-    return bool(leaf.stores) and all(is_update(s) and isinstance(s.value, (Max, Min)) for s in leaf.stores)
+    return bool(leaf.stores) and all(is_update(s) and isinstance(s.value, (ir.Max, ir.Min)) for s in leaf.stores)
 
 
 # ---------------------------------------------------------------------------- what one iteration needs of others
 
 
-def loads_what_it_stored(inside: For, buffer: Buffer) -> bool:
+def loads_what_it_stored(inside: ir.For, buffer: ir.Buffer) -> bool:
     """Whether each iteration of a loop is known to load of a tensor only what it stored before."""
     order = leaves(inside)
     for number, reader in enumerate(order):
@@ -169,20 +153,20 @@ def loads_what_it_stored(inside: For, buffer: Buffer) -> bool:
     return True
 
 
-def _stores(stmt: Stmt, buffer: Buffer) -> TypeGuard[BufferStore]:
-    return isinstance(stmt, BufferStore) and stmt.buffer is buffer
+def _stores(stmt: ir.Stmt, buffer: ir.Buffer) -> TypeGuard[ir.BufferStore]:
+    return isinstance(stmt, ir.BufferStore) and stmt.buffer is buffer
 
 
-def _covers(writer: Leaf, store: BufferStore, reader: Leaf, load: BufferLoad) -> bool:
+def _covers(writer: Leaf, store: ir.BufferStore, reader: Leaf, load: ir.BufferLoad) -> bool:
     """Whether a store has stored all that a load names, in the same iteration of the innermost loop around both."""
     shared = [n for n in writer.path if n in reader.path]
-    depth = max(n for n, node in enumerate(shared) if isinstance(node, For))
+    depth = max(n for n, node in enumerate(shared) if isinstance(node, ir.For))
     domains = {**ranges_of([*writer.loops, *reader.loops]), **inner_ranges(reader)}
-    own = [node for node in writer.path if isinstance(node, IfThenElse) and node not in shared]
+    own = [node for node in writer.path if isinstance(node, ir.IfThenElse) and node not in shared]
     if any(node.else_case is not None for node in own):
         return False
     places = [
-        (substitute(index, writer.values), Range.from_min_extent(0, extent))
+        (ir.substitute(index, writer.values), ir.Range.from_min_extent(0, extent))
         for index, extent in zip(store.indices, store.buffer.shape)
     ]
     limits = [
@@ -194,16 +178,17 @@ def _covers(writer: Leaf, store: BufferStore, reader: Leaf, load: BufferLoad) ->
     part = stored_part(writer, store, inner, limits, Analyzer(domains))
     if part is None:
         return False
-    loaded = [substitute(index, reader.values) for index in load.indices]
+    loaded = [ir.substitute(index, reader.values) for index in load.indices]
     return all(
-        follows(And(LE(first, at), LE(at, last)), reader.conditions, domains) for at, (first, last) in zip(loaded, part)
+        follows(ir.And(ir.LE(first, at), ir.LE(at, last)), reader.conditions, domains)
+        for at, (first, last) in zip(loaded, part)
     )
 
 
 # ---------------------------------------------------------------------------- what changes while loops run
 
 
-def changing_input(leaf: Leaf, every: Iterable[Leaf], around: Iterable[For]) -> tuple[Buffer, For] | None:
+def changing_input(leaf: Leaf, every: Iterable[Leaf], around: Iterable[ir.For]) -> tuple[ir.Buffer, ir.For] | None:
     """A tensor that a block loads, with a loop in whose iterations an element of it has different values.
 
     It is a loop that is around the block and a writer of the tensor, and not among those `around` the block's new place:
@@ -228,7 +213,7 @@ def changing_input(leaf: Leaf, every: Iterable[Leaf], around: Iterable[For]) -> 
     return None
 
 
-def check_inputs_stay(leaf: Leaf, every: Iterable[Leaf], around: Iterable[For]) -> None:
+def check_inputs_stay(leaf: Leaf, every: Iterable[Leaf], around: Iterable[ir.For]) -> None:
     """Raise if a block would load other values at a place inside the loops `around`."""
     found = changing_input(leaf, every, around)
     if found is not None:
@@ -242,10 +227,10 @@ def check_inputs_stay(leaf: Leaf, every: Iterable[Leaf], around: Iterable[For]) 
         )
 
 
-def _names_its_variables(leaf: Leaf, store: BufferStore) -> bool:
+def _names_its_variables(leaf: Leaf, store: ir.BufferStore) -> bool:
     """Whether a block stores at all of its variables that do not reduce, so that each element is of one instance."""
-    spatial = {axis.var for axis in leaf.block.iter_vars if axis.iter_type != IterVar.CommReduce}
-    return spatial <= {index for index in store.indices if isinstance(index, Var)}
+    spatial = {axis.var for axis in leaf.block.iter_vars if axis.iter_type != ir.IterVar.CommReduce}
+    return spatial <= {index for index in store.indices if isinstance(index, ir.Var)}
 
 
 # ---------------------------------------------------------------------------- what runs more than once
@@ -268,9 +253,9 @@ def check_adds_once(leaf: Leaf, every: Iterable[Leaf]) -> None:
             leaf.block,
             code="cinn.schedule.conditional_repeated_store",
         )
-    repeats = [var for var, at in first.items() if not follows(EQ(var, at), known, ranges_of(leaf.loops))]
+    repeats = [var for var, at in first.items() if not follows(ir.EQ(var, at), known, ranges_of(leaf.loops))]
     free = is_extreme(leaf) and _repeats_the_same(leaf, set(repeats), every)
-    condition = substitute(all_of(known), first)
+    condition = ir.substitute(all_of(known), first)
     if (repeats and not free) or not reaches_all(leaf.bindings, ranges_of(loops), condition, once=not free):
         by = f"loop `{repeats[0].name}`" if repeats else "its loops"
         raise ScheduleError(
@@ -280,12 +265,12 @@ def check_adds_once(leaf: Leaf, every: Iterable[Leaf]) -> None:
         )
 
 
-def _in_loops(leaf: Leaf, loops: set[Var], every: Iterable[Leaf]) -> list[Leaf]:
+def _in_loops(leaf: Leaf, loops: set[ir.Var], every: Iterable[Leaf]) -> list[Leaf]:
     """The other blocks in some loops of a block."""
     return [o for o in every if o.block is not leaf.block and any(loop.loop_var in loops for loop in o.loops)]
 
 
-def _starts_again(leaf: Leaf, idle: set[Var], every: Iterable[Leaf]) -> Leaf | None:
+def _starts_again(leaf: Leaf, idle: set[ir.Var], every: Iterable[Leaf]) -> Leaf | None:
     """A block that stores to the same tensor in each iteration of an idle loop, in some of which the block does not run."""
     if not any(idle & set(variables_in(c)) for c in leaf.conditions):
         return None
@@ -293,7 +278,7 @@ def _starts_again(leaf: Leaf, idle: set[Var], every: Iterable[Leaf]) -> Leaf | N
     return next((o for o in _in_loops(leaf, idle, every) if stored & {s.buffer for s in o.stores}), None)
 
 
-def _repeats_the_same(leaf: Leaf, repeats: set[Var], every: Iterable[Leaf]) -> bool:
+def _repeats_the_same(leaf: Leaf, repeats: set[ir.Var], every: Iterable[Leaf]) -> bool:
     """Whether some loops repeat a block with the same values each time, and without effect on others.
 
     Each time it runs in full or not at all, and in these loops nobody else stores what it loads or loads what it stores.
@@ -312,6 +297,6 @@ def _repeats_the_same(leaf: Leaf, repeats: set[Var], every: Iterable[Leaf]) -> b
     return True
 
 
-def _loaded_to_place(leaf: Leaf) -> set[Buffer]:
+def _loaded_to_place(leaf: Leaf) -> set[ir.Buffer]:
     """The tensors on whose elements it depends whether, and for which values of its variables, a block runs."""
     return {load.buffer for part in (*leaf.conditions, *leaf.realize.iter_values) for load in _loads(part, None)}

@@ -8,23 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from tvmagic import ir
 from tvmagic.cinn.enumeration import reaches_all
 from tvmagic.cinn.steps.coverage import is_update, loads_what_it_stored
 from tvmagic.cinn.steps.tree import leaves, path_to, ranges_of
-from tvmagic.ir import (
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    For,
-    IfThenElse,
-    Mutator,
-    PrimFunc,
-    SeqStmt,
-    Stmt,
-    handles,
-    substitute,
-)
 from tvmagic.ir.query import is_one, nodes_of, variables_in
 from tvmagic.tir.analysis.race_accesses import Access
 from tvmagic.tir.analysis.races import Race, find_carried
@@ -32,22 +19,22 @@ from tvmagic.tir.blocks.conditions import all_of
 from tvmagic.tir.blocks.error import ScheduleError
 
 
-class _WithoutBlocks(Mutator):
+class _WithoutBlocks(ir.Mutator):
     """Blocks as their bodies, with what their variables are bound to; variables of loops that run once as their value."""
 
-    @handles(BlockRealize)
-    def realize(self, node: BlockRealize) -> Stmt:
+    @ir.handles(ir.BlockRealize)
+    def realize(self, node: ir.BlockRealize) -> ir.Stmt:
         values = {axis.var: value for axis, value in zip(node.block.iter_vars, node.iter_values)}
-        return substitute(node.block.body, values)
+        return ir.substitute(node.block.body, values)
 
-    @handles(For)
-    def loop(self, node: For) -> For:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> ir.For:
         node = self.visit_children(node)
-        return node.replace(body=substitute(node.body, {node.loop_var: node.min})) if is_one(node.extent) else node
+        return node.replace(body=ir.substitute(node.body, {node.loop_var: node.min})) if is_one(node.extent) else node
 
-    @handles(SeqStmt)
-    def sequence(self, node: SeqStmt) -> Stmt:
-        return SeqStmt.flatten(*[self.visit(s) for s in node.seq])
+    @ir.handles(ir.SeqStmt)
+    def sequence(self, node: ir.SeqStmt) -> ir.Stmt:
+        return ir.SeqStmt.flatten(*[self.visit(s) for s in node.seq])
 
 
 def _ordered(first: Access, second: Access) -> bool:
@@ -66,42 +53,42 @@ def _conflicts(first: Access, second: Access) -> bool:
     return first.write or second.write
 
 
-def private_buffers(body: Stmt, inside: For, arguments: Iterable[Buffer]) -> set[Buffer]:
+def private_buffers(body: ir.Stmt, inside: ir.For, arguments: Iterable[ir.Buffer]) -> set[ir.Buffer]:
     """The buffers that each iteration of `inside` may have for itself.
 
     They are used under that loop alone, and no iteration loads what another one stored.
     """
     within = {leaf.block for leaf in leaves(inside)}
-    outside: set[Buffer] = set(arguments)
-    found: set[Buffer] = set()
+    outside: set[ir.Buffer] = set(arguments)
+    found: set[ir.Buffer] = set()
     for leaf in leaves(body):
         used = {n.buffer for n in _accesses(leaf.block.body)}
         (found if leaf.block in within else outside).update(used)
     return {buffer for buffer in found - outside if not takes_values_on(body, inside, buffer)}
 
 
-def takes_values_on(body: Stmt, inside: For, buffer: Buffer) -> bool:
+def takes_values_on(body: ir.Stmt, inside: ir.For, buffer: ir.Buffer) -> bool:
     """Whether an iteration of a loop, or of those around it, may load what another one stored in a tensor."""
     if loads_what_it_stored(inside, buffer):
         return False
-    around = [n for n in path_to(body, inside) if isinstance(n, For)]
-    func = PrimFunc([], _WithoutBlocks().visit(body))
+    around = [n for n in path_to(body, inside) if isinstance(n, ir.For)]
+    func = ir.PrimFunc([], _WithoutBlocks().visit(body))
     rest = frozenset({n.buffer for n in _accesses(func.body)} - {buffer})
     return any(find_carried(func, loop.loop_var, _loads_what_is_stored, rest) for loop in around)
 
 
-def _accesses(stmt: Stmt) -> list[BufferLoad | BufferStore]:
-    return nodes_of(stmt, BufferLoad, BufferStore)
+def _accesses(stmt: ir.Stmt) -> list[ir.BufferLoad | ir.BufferStore]:
+    return nodes_of(stmt, ir.BufferLoad, ir.BufferStore)
 
 
-def carried(body: Stmt, loop: For, *, order_alone: bool = True, without: Iterable[Buffer] = ()) -> Race | None:
+def carried(body: ir.Stmt, loop: ir.For, *, order_alone: bool = True, without: Iterable[ir.Buffer] = ()) -> Race | None:
     """Two accesses in different iterations of a loop whose order matters, or a doubt whether there are such.
 
     body: the root's body.
     order_alone: whether additions of one block to one element may change places. They may not happen at once.
     without: buffers that do not count.
     """
-    func, without = PrimFunc([], _WithoutBlocks().visit(body)), set(without)
+    func, without = ir.PrimFunc([], _WithoutBlocks().visit(body)), set(without)
     while found := find_carried(func, loop.loop_var, _ordered if order_alone else _conflicts, frozenset(without)):
         if not _one_element_each(body, found[0].buffer):
             return found[0]
@@ -109,10 +96,10 @@ def carried(body: Stmt, loop: For, *, order_alone: bool = True, without: Iterabl
     return None
 
 
-def _one_element_each(body: Stmt, buffer: Buffer) -> bool:
+def _one_element_each(body: ir.Stmt, buffer: ir.Buffer) -> bool:
     """Whether one block alone uses a tensor, at its plain variables, and each iteration of its loops has others of these."""
     users = [leaf for leaf in leaves(body) if any(n.buffer is buffer for n in _accesses(leaf.block.body))]
-    if len(users) != 1 or any(isinstance(n, IfThenElse) and n.else_case is not None for n in users[0].path):
+    if len(users) != 1 or any(isinstance(n, ir.IfThenElse) and n.else_case is not None for n in users[0].path):
         return False
     (leaf,) = users
     places = [n.indices for n in _accesses(leaf.block.body) if n.buffer is buffer]
@@ -122,7 +109,7 @@ def _one_element_each(body: Stmt, buffer: Buffer) -> bool:
     return reaches_all(leaf.bindings, ranges_of(leaf.loops), all_of(leaf.conditions), once=True)
 
 
-def check_free_order(body: Stmt, loops: Sequence[For], without: Iterable[Buffer], what: str) -> None:
+def check_free_order(body: ir.Stmt, loops: Sequence[ir.For], without: Iterable[ir.Buffer], what: str) -> None:
     """Raise unless the iterations of the loops may run in any order, sums of one block aside."""
     without = set(without)
     for loop in loops:
@@ -136,7 +123,7 @@ def check_free_order(body: Stmt, loops: Sequence[For], without: Iterable[Buffer]
             )
 
 
-def check_at_once(body: Stmt, loop: For, arguments: Iterable[Buffer], what: str) -> None:
+def check_at_once(body: ir.Stmt, loop: ir.For, arguments: Iterable[ir.Buffer], what: str) -> None:
     """Raise unless the iterations of a loop may run at the same time."""
     race = carried(body, loop, order_alone=False, without=private_buffers(body, loop, arguments))
     if race is not None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.cinn.cinn_form import FOR_TYPE, VECTOR_LENGTH, in_order, listed
 from tvmagic.cinn.steps.declaration import step
 from tvmagic.cinn.steps.dependence import check_at_once, check_free_order, private_buffers
@@ -26,31 +27,6 @@ from tvmagic.cinn.steps.tree import (
     unused,
 )
 from tvmagic.cinn.text.printer import flat_index
-from tvmagic.ir import (
-    LT,
-    Add,
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    FloorDiv,
-    FloorMod,
-    For,
-    ForKind,
-    IfThenElse,
-    IntImm,
-    IterVar,
-    Mul,
-    Mutator,
-    PrimExpr,
-    Range,
-    SeqStmt,
-    Stmt,
-    Var,
-    handles,
-    substitute,
-)
 from tvmagic.ir.query import is_zero, nodes_of, variables_in
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.sref import StmtSRef
@@ -58,12 +34,12 @@ from tvmagic.tir.schedule.instruction import BlockRef, Loop, Loops, Sizes
 from tvmagic.tir.schedule.state import ScheduleState
 
 
-def root_body(state: ScheduleState, sref: StmtSRef) -> Stmt:
+def root_body(state: ScheduleState, sref: StmtSRef) -> ir.Stmt:
     """The body of the root above a block or a loop."""
     return state.root_of(sref).block.body
 
 
-def arguments_of(state: ScheduleState, sref: StmtSRef) -> list[Buffer]:
+def arguments_of(state: ScheduleState, sref: StmtSRef) -> list[ir.Buffer]:
     """The buffers of the function that callers see."""
     return list(state.function_of(sref)[1].buffer_map.values())
 
@@ -77,7 +53,7 @@ def constant_extent(loop: StmtSRef) -> int:
             loop,
             code="cinn.schedule.loop_not_from_zero",
         )
-    if not isinstance(extent, IntImm):
+    if not isinstance(extent, ir.IntImm):
         raise ScheduleError(
             f"the extent `{extent}` of {loop.label} is not a number", loop,
             hint="a loop of an open extent can be reordered, run in parallel and moved to; this step needs a number", code="cinn.schedule.symbolic_extent",
@@ -130,27 +106,27 @@ def split(state: ScheduleState, loop: Loop, factors: Sizes) -> Loops:
     sizes, old = _factors(loop, factors), loop.loop
     names = names_of(state)
     body_of_root = root_body(state, loop)
-    outer = [n for n in path_to(body_of_root, old) if isinstance(n, For) and n is not old]
+    outer = [n for n in path_to(body_of_root, old) if isinstance(n, ir.For) and n is not old]
     taken = {n.loop_var.name for n in outer} | loop_names(old.body)
-    fresh = [Var(unused(names.take(old.loop_var.name), taken), old.loop_var.dtype) for _ in sizes]
-    index: PrimExpr = IntImm(old.loop_var.dtype, 0)
+    fresh = [ir.Var(unused(names.take(old.loop_var.name), taken), old.loop_var.dtype) for _ in sizes]
+    index: ir.PrimExpr = ir.IntImm(old.loop_var.dtype, 0)
     for var, size in zip(fresh, sizes):
-        index = var if is_zero(index) else Add(Mul(index, IntImm(var.dtype, size)), var)
-    domains = {v: Range.from_min_extent(IntImm(v.dtype, 0), IntImm(v.dtype, n)) for v, n in zip(fresh, sizes)}
+        index = var if is_zero(index) else ir.Add(ir.Mul(index, ir.IntImm(var.dtype, size)), var)
+    domains = {v: ir.Range.from_min_extent(ir.IntImm(v.dtype, 0), ir.IntImm(v.dtype, n)) for v, n in zip(fresh, sizes)}
     around = ranges_of(outer)
     index = in_order(of_ranges({**around, **domains}).simplify(index))
     body = rebound(old.body, {old.loop_var: index}, {**around, **domains})
     if math.prod(sizes) > constant_extent(loop):
-        body = IfThenElse(LT(index, old.extent), listed(body), None)
+        body = ir.IfThenElse(ir.LT(index, old.extent), listed(body), None)
     for var, size in zip(reversed(fresh), reversed(sizes)):
-        body = old.replace(loop_var=var, extent=IntImm(var.dtype, size), body=body)
+        body = old.replace(loop_var=var, extent=ir.IntImm(var.dtype, size), body=body)
     commit(state, loop, Edit({old: body})(body_of_root))
     return [loop_ref(state, var) for var in fresh]
 
 
 # ---------------------------------------------------------------------------- fuse
 
-_IN_ORDER = (ForKind.SERIAL, ForKind.UNROLLED)  # kinds of loops whose iterations run one after the other
+_IN_ORDER = (ir.ForKind.SERIAL, ir.ForKind.UNROLLED)  # kinds of loops whose iterations run one after the other
 
 
 def _fuse(state: ScheduleState, loops: Sequence[StmtSRef]) -> StmtSRef:
@@ -176,9 +152,9 @@ def _fuse(state: ScheduleState, loops: Sequence[StmtSRef]) -> StmtSRef:
                 arguments_of(state, loops[0]),
                 "fused with one whose iterations run at the same time",
             )
-    var = Var("_".join(n.loop_var.name for n in nodes) + "_fused", first.loop_var.dtype)
-    domain = Range.from_min_extent(IntImm(var.dtype, 0), IntImm(var.dtype, math.prod(sizes)))
-    around = ranges_of(n for n in path_to(body_of_root, first) if isinstance(n, For))
+    var = ir.Var("_".join(n.loop_var.name for n in nodes) + "_fused", first.loop_var.dtype)
+    domain = ir.Range.from_min_extent(ir.IntImm(var.dtype, 0), ir.IntImm(var.dtype, math.prod(sizes)))
+    around = ranges_of(n for n in path_to(body_of_root, first) if isinstance(n, ir.For))
     body = rebound(nodes[-1].body, _places(nodes, sizes, var), {**around, var: domain})
     fused = first.replace(loop_var=var, extent=domain.extent, body=body)
     commit(state, loops[0], Edit({first: fused})(body_of_root))
@@ -229,7 +205,7 @@ class _Chain:
     beside the chain, with how many of the loops and of the conditions are around them.
     """
 
-    def __init__(self, body: Stmt, loops: Sequence[For]) -> None:
+    def __init__(self, body: ir.Stmt, loops: Sequence[ir.For]) -> None:
         paths = {loop: path_to(body, loop) for loop in loops}
         inner = max(loops, key=lambda loop: len(paths[loop]))
         outer = min(loops, key=lambda loop: len(paths[loop]))
@@ -243,19 +219,19 @@ class _Chain:
                 code="cinn.reorder.not_nested",
             )
         self.top, self.path = outer, path[path.index(outer) :]
-        self.loops = [n for n in self.path if isinstance(n, For)]
-        self.guards: list[PrimExpr] = []
-        self.before: list[tuple[int, int, tuple[Stmt, ...]]] = []
-        self.after: list[tuple[int, int, tuple[Stmt, ...]]] = []
+        self.loops = [n for n in self.path if isinstance(n, ir.For)]
+        self.guards: list[ir.PrimExpr] = []
+        self.before: list[tuple[int, int, tuple[ir.Stmt, ...]]] = []
+        self.after: list[tuple[int, int, tuple[ir.Stmt, ...]]] = []
         self._walk()
         self.body = self._inner_guards(inner.body)
 
     def _walk(self) -> None:
         depth = 0
         for node, below in zip(self.path, self.path[1:]):
-            if isinstance(node, For):
+            if isinstance(node, ir.For):
                 depth += 1
-            elif isinstance(node, IfThenElse):
+            elif isinstance(node, ir.IfThenElse):
                 if node.else_case is not None:
                     raise ScheduleError(
                         "a condition with an else is between the loops",
@@ -263,7 +239,7 @@ class _Chain:
                         code="cinn.reorder.condition_with_else",
                     )
                 self.guards.append(node.condition)
-            elif isinstance(node, SeqStmt):
+            elif isinstance(node, ir.SeqStmt):
                 place = next(n for n, part in enumerate(node.seq) if part is below)
                 around = depth, len(self.guards)
                 self.before.append((*around, node.seq[:place]))
@@ -274,18 +250,18 @@ class _Chain:
                     code="cinn.reorder.other_statement",
                 )
 
-    def _inner_guards(self, body: Stmt) -> Stmt:
+    def _inner_guards(self, body: ir.Stmt) -> ir.Stmt:
         """The conditions directly inside the innermost loop, which go as far out as they can, taken off its body."""
-        while isinstance(only(body), IfThenElse):
+        while isinstance(only(body), ir.IfThenElse):
             guard = only(body)
-            assert isinstance(guard, IfThenElse)
+            assert isinstance(guard, ir.IfThenElse)
             if guard.else_case is not None:
                 break
             self.guards.append(guard.condition)
             body = only(guard.then_case)
         return body
 
-    def nest(self, order: Sequence[For], depth: int, guards: int, body: Stmt) -> Stmt:
+    def nest(self, order: Sequence[ir.For], depth: int, guards: int, body: ir.Stmt) -> ir.Stmt:
         """`body` in the loops of `order` that are among the first `depth` of the chain, under the first `guards` conditions."""
         used = [loop for loop in order if loop in self.loops[:depth]]
         return nested(used, self.guards[:guards], body, lists=False)
@@ -317,7 +293,7 @@ def _reorder(state: ScheduleState, loops: Sequence[StmtSRef]) -> None:
     commit(state, place, Edit({chain.top: new})(body))
 
 
-def _check_bounds(chain: _Chain, order: Sequence[For]) -> None:
+def _check_bounds(chain: _Chain, order: Sequence[ir.For]) -> None:
     for place, loop in enumerate(order):
         inside = {other.loop_var for other in order[place + 1 :]}
         if inside.intersection([*variables_in(loop.min), *variables_in(loop.extent)]):
@@ -328,25 +304,25 @@ def _check_bounds(chain: _Chain, order: Sequence[For]) -> None:
             )
 
 
-def _fresh(nests: Sequence[Stmt]) -> Iterator[Stmt]:
+def _fresh(nests: Sequence[ir.Stmt]) -> Iterator[ir.Stmt]:
     """Nests of their own: their loops have variables of their own, of the same names."""
     for nest in nests:
         yield _Renamed().visit(nest)
 
 
-class _Renamed(Mutator):
-    @handles(For)
-    def loop(self, node: For) -> For:
-        var = Var(node.loop_var.name, node.loop_var.dtype)
+class _Renamed(ir.Mutator):
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> ir.For:
+        var = ir.Var(node.loop_var.name, node.loop_var.dtype)
         body = rebound(self.visit(node.body), {node.loop_var: var}, {})
         return node.replace(loop_var=var, body=body)
 
-    @handles(BlockRealize)
-    def realize(self, node: BlockRealize) -> BlockRealize:
+    @ir.handles(ir.BlockRealize)
+    def realize(self, node: ir.BlockRealize) -> ir.BlockRealize:
         return node
 
-    @handles(SeqStmt)
-    def sequence(self, node: SeqStmt) -> Stmt:
+    @ir.handles(ir.SeqStmt)
+    def sequence(self, node: ir.SeqStmt) -> ir.Stmt:
         return listed(*[self.visit(s) for s in node.seq])
 
 
@@ -376,23 +352,27 @@ def reorder_with_block(state: ScheduleState, block: BlockRef, loops_index: list[
 
 # ---------------------------------------------------------------------------- how a loop runs
 
-_PLAIN = {"Serial": ForKind.SERIAL, "Parallel": ForKind.PARALLEL, "Unrolled": ForKind.UNROLLED}
+_PLAIN = {"Serial": ir.ForKind.SERIAL, "Parallel": ir.ForKind.PARALLEL, "Unrolled": ir.ForKind.UNROLLED}
 _THREADS = {"GPUThread": "threadIdx", "GPUBlock": "blockIdx"}
 _AXES = ("x", "y", "z")
 _NAMED = ("GPULane", "Default")  # kinds that only CINN has
-_WORDS = {ForKind.PARALLEL: "parallel", ForKind.VECTORIZED: "vectorized", ForKind.THREAD_BINDING: "bound to threads"}
+_WORDS = {
+    ir.ForKind.PARALLEL: "parallel",
+    ir.ForKind.VECTORIZED: "vectorized",
+    ir.ForKind.THREAD_BINDING: "bound to threads",
+}
 
 
 def _set_kind(
     state: ScheduleState,
     loop: StmtSRef,
-    kind: ForKind,
+    kind: ir.ForKind,
     notes: Mapping[str, Any] | None = None,
-    binding: IterVar | None = None,
+    binding: ir.IterVar | None = None,
 ) -> None:
     """Let a serial loop run in another way, with some more annotations."""
     node = loop.loop
-    if node.kind is not ForKind.SERIAL or FOR_TYPE in node.annotations:
+    if node.kind is not ir.ForKind.SERIAL or FOR_TYPE in node.annotations:
         raise ScheduleError(
             f"{loop.label} is not a serial loop any more; a loop's kind is set once",
             loop,
@@ -406,8 +386,8 @@ def _set_kind(
 
 
 def _bind(state: ScheduleState, loop: StmtSRef, group: str, axis: str) -> None:
-    binding = IterVar(None, Var("", loop.loop.loop_var.dtype), IterVar.ThreadIndex, f"{group}.{axis}")
-    _set_kind(state, loop, ForKind.THREAD_BINDING, binding=binding)
+    binding = ir.IterVar(None, ir.Var("", loop.loop.loop_var.dtype), ir.IterVar.ThreadIndex, f"{group}.{axis}")
+    _set_kind(state, loop, ir.ForKind.THREAD_BINDING, binding=binding)
 
 
 @step("MutateForType")
@@ -419,7 +399,7 @@ def mutate_for_type(state: ScheduleState, loop: Loop, for_type: str, factor: int
     if for_type in _PLAIN:
         _set_kind(state, loop, _PLAIN[for_type])
     elif for_type in _NAMED:
-        _set_kind(state, loop, ForKind.SERIAL, {FOR_TYPE: for_type})
+        _set_kind(state, loop, ir.ForKind.SERIAL, {FOR_TYPE: for_type})
     elif for_type == "Vectorized":
         vectorize(state, loop, factor)
     elif for_type not in _THREADS:
@@ -438,7 +418,7 @@ def mutate_for_type(state: ScheduleState, loop: Loop, for_type: str, factor: int
 @step("Parallel")
 def parallel(state: ScheduleState, loop: Loop) -> None:
     """Run a loop's iterations on several threads. Requires: they touch different elements."""
-    _set_kind(state, loop, ForKind.PARALLEL)
+    _set_kind(state, loop, ir.ForKind.PARALLEL)
 
 
 @step("Vectorize")
@@ -452,13 +432,13 @@ def vectorize(state: ScheduleState, loop: Loop, factor: int) -> None:
             f"a vector has a positive number of elements, not {factor}", loop, code="cinn.vectorize.wrong_factor"
         )
     constant_extent(loop)
-    _set_kind(state, loop, ForKind.VECTORIZED, {VECTOR_LENGTH: IntImm("int32", factor)})
+    _set_kind(state, loop, ir.ForKind.VECTORIZED, {VECTOR_LENGTH: ir.IntImm("int32", factor)})
 
 
 @step("Unroll")
 def unroll(state: ScheduleState, loop: Loop) -> None:
     """Write a loop's iterations out."""
-    _set_kind(state, loop, ForKind.UNROLLED)
+    _set_kind(state, loop, ir.ForKind.UNROLLED)
 
 
 @step("Bind")
@@ -507,26 +487,26 @@ def flatten_loops(state: ScheduleState, loops: Loops, force_flat: bool) -> Loop:
                 below,
                 code="cinn.flatten_loops.not_only_statement",
             )
-    var = Var("flat_i", nodes[0].loop_var.dtype)
+    var = ir.Var("flat_i", nodes[0].loop_var.dtype)
     total = math.prod(sizes)
-    changes: dict[Stmt, Stmt | None] = {
+    changes: dict[ir.Stmt, ir.Stmt | None] = {
         leaf.realize: _flattened(leaf.realize, nodes, sizes, var, force_flat) for leaf in inner
     }
-    new = substitute(Edit(changes)(nodes[-1].body), _places(nodes, sizes, var))  # the conditions there
-    flat = nodes[0].replace(loop_var=var, extent=IntImm(var.dtype, total), body=new)
+    new = ir.substitute(Edit(changes)(nodes[-1].body), _places(nodes, sizes, var))  # the conditions there
+    flat = nodes[0].replace(loop_var=var, extent=ir.IntImm(var.dtype, total), body=new)
     commit(state, loops[0], Edit({nodes[0]: flat})(body))
     return loop_ref(state, var)
 
 
-def _check_flat(realize: BlockRealize, loops: Sequence[For]) -> None:
-    if any(axis.iter_type != IterVar.DataPar for axis in realize.block.iter_vars):
+def _check_flat(realize: ir.BlockRealize, loops: Sequence[ir.For]) -> None:
+    if any(axis.iter_type != ir.IterVar.DataPar for axis in realize.block.iter_vars):
         raise ScheduleError(
             f"block `{realize.block.name_hint}` reduces; its loops cannot be flattened",
             realize.block,
             code="cinn.flatten_loops.reduction",
         )
     rest = [value for value in realize.iter_values if not is_zero(value)]
-    every = {loop.loop_var: isinstance(loop.extent, IntImm) and loop.extent.value == 1 for loop in loops}
+    every = {loop.loop_var: isinstance(loop.extent, ir.IntImm) and loop.extent.value == 1 for loop in loops}
     used = [var for var, once in every.items() if not once]
     if any(value not in every for value in rest) or [value for value in rest if value in used] != used:
         raise ScheduleError(
@@ -536,36 +516,38 @@ def _check_flat(realize: BlockRealize, loops: Sequence[For]) -> None:
         )
 
 
-def _places(loops: Sequence[For], sizes: Sequence[int], flat: Var) -> dict[Var, PrimExpr]:
+def _places(loops: Sequence[ir.For], sizes: Sequence[int], flat: ir.Var) -> dict[ir.Var, ir.PrimExpr]:
     """The variables of nested loops, given the one of the loop over all their iterations."""
-    places: dict[Var, PrimExpr] = {}
-    rest: PrimExpr = flat
+    places: dict[ir.Var, ir.PrimExpr] = {}
+    rest: ir.PrimExpr = flat
     for loop, size in zip(reversed(loops[1:]), reversed(sizes[1:])):
-        places[loop.loop_var] = FloorMod(rest, IntImm(flat.dtype, size))
-        rest = FloorDiv(rest, IntImm(flat.dtype, size))
+        places[loop.loop_var] = ir.FloorMod(rest, ir.IntImm(flat.dtype, size))
+        rest = ir.FloorDiv(rest, ir.IntImm(flat.dtype, size))
     places[loops[0].loop_var] = rest
     return places
 
 
-def _flattened(realize: BlockRealize, loops: Sequence[For], sizes: Sequence[int], loop_var: Var, force: bool) -> Stmt:
-    block, var = realize.block, Var("_flat_i", loop_var.dtype)
+def _flattened(
+    realize: ir.BlockRealize, loops: Sequence[ir.For], sizes: Sequence[int], loop_var: ir.Var, force: bool
+) -> ir.Stmt:
+    block, var = realize.block, ir.Var("_flat_i", loop_var.dtype)
     places = _places(loops, sizes, var)
     values = {
-        axis.var: places[value] if isinstance(value, Var) else value
+        axis.var: places[value] if isinstance(value, ir.Var) else value
         for axis, value in zip(block.iter_vars, realize.iter_values)
     }
-    body = substitute(block.body, values)
+    body = ir.substitute(block.body, values)
     if force:
         _check_in_order(body, var, math.prod(sizes), block)
-    domain = Range.from_min_extent(IntImm(var.dtype, 0), IntImm(var.dtype, math.prod(sizes)))
-    new = block.replace(iter_vars=(IterVar(domain, var, IterVar.DataPar),), body=body, reads=(), writes=())
+    domain = ir.Range.from_min_extent(ir.IntImm(var.dtype, 0), ir.IntImm(var.dtype, math.prod(sizes)))
+    new = block.replace(iter_vars=(ir.IterVar(domain, var, ir.IterVar.DataPar),), body=body, reads=(), writes=())
     return realize.replace(iter_values=(loop_var,), block=new)
 
 
-def _check_in_order(body: Stmt, var: Var, total: int, block: Block) -> None:
+def _check_in_order(body: ir.Stmt, var: ir.Var, total: int, block: ir.Block) -> None:
     """All accesses to tensors of as many elements must be to the element whose number is the flat variable."""
-    for access in nodes_of(body, BufferLoad, BufferStore):
-        sizes = [s.value if isinstance(s, IntImm) else 0 for s in access.buffer.shape]
+    for access in nodes_of(body, ir.BufferLoad, ir.BufferStore):
+        sizes = [s.value if isinstance(s, ir.IntImm) else 0 for s in access.buffer.shape]
         if math.prod(sizes) == total and flat_index(access, var) is not var:
             raise ScheduleError(
                 f"`{block.name_hint}` does not go through `{access.buffer.name}` in the order of its elements", block,

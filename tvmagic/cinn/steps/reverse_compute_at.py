@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.cinn.cinn_form import init_block_of, listed, parts_of
 from tvmagic.cinn.steps.compute_at import (
@@ -41,20 +42,6 @@ from tvmagic.cinn.steps.tree import (
     runs_for_all,
     twin_of,
 )
-from tvmagic.ir import (
-    BufferLoad,
-    BufferStore,
-    For,
-    IfThenElse,
-    IntImm,
-    IterVar,
-    PrimExpr,
-    Range,
-    Stmt,
-    Var,
-    structural_equal,
-    substitute,
-)
 from tvmagic.ir.query import variables_in
 from tvmagic.tir.blocks.conditions import all_of
 from tvmagic.tir.blocks.error import ScheduleError
@@ -82,7 +69,7 @@ def reverse_compute_at(state: ScheduleState, block: BlockRef, loop: Loop, keep_u
     check_runs_for_all(leaf)
     every = leaves(body)
     check_adds_once(leaf, every)
-    outer = [n for n in path_to(body, loop.loop) if isinstance(n, For)]
+    outer = [n for n in path_to(body, loop.loop) if isinstance(n, ir.For)]
     producers = _check_consumer(every, leaf, twin, loop, outer)
     check_inputs_stay(leaf, every, outer)
     analyzer = Analyzer(ranges_of([*outer, *{n for p in producers for n in p.loops}]))
@@ -91,10 +78,12 @@ def reverse_compute_at(state: ScheduleState, block: BlockRef, loop: Loop, keep_u
     held = [] if guard is None else [guard.condition]
     new = nest_of(state, leaf, twin, spans, keep_unit_loops, "reverse_compute_at_extra_var", held)
     if guard is None:
-        changed: Stmt = listed(*parts_of(loop.loop.body), *new)
+        changed: ir.Stmt = listed(*parts_of(loop.loop.body), *new)
     else:
         changed = guard.replace(then_case=listed(*parts_of(guard.then_case), *new))
-    changes: dict[Stmt, Stmt | None] = {found.realize: None for found in ([leaf] if twin is None else [twin, leaf])}
+    changes: dict[ir.Stmt, ir.Stmt | None] = {
+        found.realize: None for found in ([leaf] if twin is None else [twin, leaf])
+    }
     changes[loop.loop] = loop.loop.replace(body=changed)
     commit(state, block, Edit(changes)(body))
 
@@ -103,7 +92,7 @@ def reverse_compute_at(state: ScheduleState, block: BlockRef, loop: Loop, keep_u
 
 
 def _check_consumer(
-    every: Sequence[Leaf], leaf: Leaf, twin: Leaf | None, loop: StmtSRef, outer: Sequence[For]
+    every: Sequence[Leaf], leaf: Leaf, twin: Leaf | None, loop: StmtSRef, outer: Sequence[ir.For]
 ) -> list[Leaf]:
     """The producers of a block that is to be moved under a loop of theirs."""
     own = {leaf.block} if twin is None else {leaf.block, twin.block}
@@ -148,7 +137,7 @@ def _check_consumer(
     return producers
 
 
-def _check_complete(producers: Sequence[Leaf], outer: Sequence[For], loop: StmtSRef) -> None:
+def _check_complete(producers: Sequence[Leaf], outer: Sequence[ir.For], loop: StmtSRef) -> None:
     """Raise if a producer has not added up all of an element in one iteration of the loops `outer`."""
     for producer in producers:
         bad = next((n for n in outer if n.loop_var in producer.reducing), None)
@@ -164,18 +153,18 @@ def _check_complete(producers: Sequence[Leaf], outer: Sequence[For], loop: StmtS
 # ---------------------------------------------------------------------------- what an iteration gives
 
 
-def _pairs(leaf: Leaf, producer: Leaf) -> list[tuple[BufferStore, BufferLoad]]:
+def _pairs(leaf: Leaf, producer: Leaf) -> list[tuple[ir.BufferStore, ir.BufferLoad]]:
     """The stores of a producer, each with the loads of the block that read from its tensor."""
     return [(store, load) for store in producer.stores for load in loads_of(leaf, store.buffer)]
 
 
-def _inside(producer: Leaf, loop: For) -> list[For]:
+def _inside(producer: Leaf, loop: ir.For) -> list[ir.For]:
     return producer.loops[producer.loops.index(loop) + 1 :]
 
 
-def _given(leaf: Leaf, producers: Sequence[Leaf], loop: For, analyzer: Analyzer) -> dict[Var, Span]:
+def _given(leaf: Leaf, producers: Sequence[Leaf], loop: ir.For, analyzer: Analyzer) -> dict[ir.Var, Span]:
     """What each variable of the block runs over: where its producers have stored in one iteration."""
-    spans: dict[Var, Span] = {}
+    spans: dict[ir.Var, Span] = {}
     domains = _domains(leaf)
     for producer in producers:
         for store, load in _pairs(leaf, producer):
@@ -184,7 +173,7 @@ def _given(leaf: Leaf, producers: Sequence[Leaf], loop: For, analyzer: Analyzer)
     for axis in leaf.block.iter_vars:
         assert axis.dom is not None
         span = spans.setdefault(axis.var, Span(axis.dom.min, axis.dom.extent))
-        if axis.iter_type == IterVar.CommReduce and not structural_equal(span.extent, axis.dom.extent):
+        if axis.iter_type == ir.IterVar.CommReduce and not ir.structural_equal(span.extent, axis.dom.extent):
             raise ScheduleError(
                 f"`{leaf.name}` adds up over `{axis.var.name}`, of which one iteration of the loop gives a part",
                 leaf.block,
@@ -197,38 +186,40 @@ def _given(leaf: Leaf, producers: Sequence[Leaf], loop: For, analyzer: Analyzer)
     return spans
 
 
-def _own_conditions(producer: Leaf, store: BufferStore, loop: For, analyzer: Analyzer) -> list[PrimExpr]:
+def _own_conditions(producer: Leaf, store: ir.BufferStore, loop: ir.For, analyzer: Analyzer) -> list[ir.PrimExpr]:
     """The conditions under a loop that say which elements each of its iterations stores, if these are a box without gaps."""
     inside = _inside(producer, loop)
-    moving = {v for i in store.indices for v in variables_in(substitute(i, producer.values))} & set(ranges_of(inside))
+    moving = {v for i in store.indices for v in variables_in(ir.substitute(i, producer.values))} & set(
+        ranges_of(inside)
+    )
     own = [c for c in _conditions_under(producer, loop) if moving.issuperset(variables_in(c))]
     return own if stored_part(producer, store, inside, own, analyzer) is not None else []
 
 
 def _ends(
-    producer: Leaf, store: BufferStore, loop: For, analyzer: Analyzer
-) -> Sequence[tuple[PrimExpr, PrimExpr] | None]:
+    producer: Leaf, store: ir.BufferStore, loop: ir.For, analyzer: Analyzer
+) -> Sequence[tuple[ir.PrimExpr, ir.PrimExpr] | None]:
     """The first and the last value of each index at which one iteration of a loop may store."""
     own = _own_conditions(producer, store, loop, analyzer)
     part = stored_part(producer, store, _inside(producer, loop), own, analyzer) if own else None
     return part or [relaxed(at, producer, _inside(producer, loop), analyzer) for at in store.indices]
 
 
-def _domains(leaf: Leaf) -> dict[Var, Range]:
+def _domains(leaf: Leaf) -> dict[ir.Var, ir.Range]:
     """What each variable of a block runs over in all."""
     return {axis.var: axis.dom for axis in leaf.block.iter_vars if axis.dom is not None}
 
 
 def _give(
     leaf: Leaf,
-    spans: dict[Var, Span],
-    domains: dict[Var, Range],
-    index: PrimExpr,
-    ends: tuple[PrimExpr, PrimExpr] | None,
+    spans: dict[ir.Var, Span],
+    domains: dict[ir.Var, ir.Range],
+    index: ir.PrimExpr,
+    ends: tuple[ir.PrimExpr, ir.PrimExpr] | None,
     analyzer: Analyzer,
 ) -> None:
     """Note what an index of a load runs over, given the ends of what is stored there."""
-    if isinstance(index, IntImm):
+    if isinstance(index, ir.IntImm):
         if ends is None or not all(analyzer.can_prove_equal(e, index) for e in ends):
             raise ScheduleError(
                 f"`{leaf.name}` loads the place {index.value}, which one iteration need not store",
@@ -236,7 +227,7 @@ def _give(
                 code="cinn.reverse_compute_at.index_not_stored",
             )
         return
-    if not isinstance(index, Var) or index not in domains or ends is None:
+    if not isinstance(index, ir.Var) or index not in domains or ends is None:
         raise ScheduleError(
             f"`{leaf.name}` does not load at its plain variables what is stored under the loop",
             leaf.block,
@@ -245,7 +236,7 @@ def _give(
     span = spanned([ends], domains[index], analyzer)
     known = spans.get(index)
     if known is not None and not (
-        analyzer.can_prove_equal(known.low, span.low) and structural_equal(known.extent, span.extent)
+        analyzer.can_prove_equal(known.low, span.low) and ir.structural_equal(known.extent, span.extent)
     ):
         raise ScheduleError(
             f"`{leaf.name}` loads at `{index.name}` what different iterations store",
@@ -258,16 +249,16 @@ def _give(
 def _check_box(
     leaf: Leaf,
     producer: Leaf,
-    store: BufferStore,
-    load: BufferLoad,
-    spans: dict[Var, Span],
-    loop: For,
+    store: ir.BufferStore,
+    load: ir.BufferLoad,
+    spans: dict[ir.Var, Span],
+    loop: ir.For,
     analyzer: Analyzer,
 ) -> None:
     """Raise unless one iteration stores each element of the spans, the conditions in it aside."""
     own = _own_conditions(producer, store, loop, analyzer)
     part = stored_part(producer, store, _inside(producer, loop), own, analyzer)
-    pairs = [(spans[index], ends) for index, ends in zip(load.indices, part or ()) if isinstance(index, Var)]
+    pairs = [(spans[index], ends) for index, ends in zip(load.indices, part or ()) if isinstance(index, ir.Var)]
     if part is None or not all(
         analyzer.can_prove(first <= span.low) and analyzer.can_prove(span.low + span.extent - 1 <= last)
         for span, (first, last) in pairs
@@ -281,15 +272,15 @@ def _check_box(
         )
 
 
-def _check_all_stored(leaf: Leaf, producer: Leaf, store: BufferStore, load: BufferLoad) -> None:
+def _check_all_stored(leaf: Leaf, producer: Leaf, store: ir.BufferStore, load: ir.BufferLoad) -> None:
     """Raise unless all iterations together store all that the block loads: it runs for nothing else afterwards."""
     domains, own = _domains(leaf), _domains(producer)
-    wanted = [(at, domains[index]) for index, at in zip(load.indices, store.indices) if isinstance(index, Var)]
+    wanted = [(at, domains[index]) for index, at in zip(load.indices, store.indices) if isinstance(index, ir.Var)]
     if runs_for_all(producer):  # then the producer's variables are what has to be asked
         loops, predicate, indices = own, True, [at for at, _ in wanted]
     else:
         loops, predicate = ranges_of(producer.loops), all_of(producer.conditions)
-        indices = [substitute(at, producer.values) for at, _ in wanted]
+        indices = [ir.substitute(at, producer.values) for at, _ in wanted]
     analyzer = Analyzer(loops)
     stored = stored_box(indices, loops, predicate, analyzer)
     if stored is None or not all(
@@ -307,8 +298,8 @@ def _check_all_stored(leaf: Leaf, producer: Leaf, store: BufferStore, load: Buff
 
 
 def _guard_to_enter(
-    leaf: Leaf, producers: Sequence[Leaf], spans: dict[Var, Span], loop: For, outer: Sequence[For]
-) -> IfThenElse | None:
+    leaf: Leaf, producers: Sequence[Leaf], spans: dict[ir.Var, Span], loop: ir.For, outer: Sequence[ir.For]
+) -> ir.IfThenElse | None:
     """The condition that is all of the loop's body, if the block goes inside it; None if it goes after it.
 
     If no variable leaves its domain the conditions must hold, or else nothing may have been stored.
@@ -316,7 +307,7 @@ def _guard_to_enter(
     body = only(loop.body)
     guard = body if is_guard(body) else None
     open_conditions = [c for p in producers for c in _open_conditions(leaf, p, loop, outer)]
-    if any(guard is None or not structural_equal(c, guard.condition) for c in open_conditions):
+    if any(guard is None or not ir.structural_equal(c, guard.condition) for c in open_conditions):
         raise ScheduleError(
             f"whether one iteration of loop `{loop.loop_var.name}` stores what `{leaf.name}` would load depends on "
             f"`{open_conditions[0]}`",
@@ -330,7 +321,7 @@ def _guard_to_enter(
     return guard if open_conditions or (len(wanted) == 1 and among(guard.condition, wanted)) else None
 
 
-def _open_conditions(leaf: Leaf, producer: Leaf, loop: For, outer: Sequence[For]) -> list[PrimExpr]:
+def _open_conditions(leaf: Leaf, producer: Leaf, loop: ir.For, outer: Sequence[ir.For]) -> list[ir.PrimExpr]:
     """The conditions under a loop of which it is not known that they hold wherever the block loads what is stored."""
     analyzer = Analyzer(ranges_of([*outer, *producer.loops]))
     own = [_own_conditions(producer, store, loop, analyzer) for store, _ in _pairs(leaf, producer)]
@@ -338,12 +329,12 @@ def _open_conditions(leaf: Leaf, producer: Leaf, loop: For, outer: Sequence[For]
     return [c for c in under if not all(among(c, o) for o in own) and not _implied(c, leaf, producer, loop, outer)]
 
 
-def _conditions_under(producer: Leaf, loop: For) -> list[PrimExpr]:
+def _conditions_under(producer: Leaf, loop: ir.For) -> list[ir.PrimExpr]:
     path = producer.path[producer.path.index(loop) + 1 :]
-    return [n.condition for n in path if isinstance(n, IfThenElse)]
+    return [n.condition for n in path if isinstance(n, ir.IfThenElse)]
 
 
-def _implied(condition: PrimExpr, leaf: Leaf, producer: Leaf, loop: For, outer: Sequence[For]) -> bool:
+def _implied(condition: ir.PrimExpr, leaf: Leaf, producer: Leaf, loop: ir.For, outer: Sequence[ir.For]) -> bool:
     """Whether a condition under the target holds where what the producer stores is in the domains of the block's variables.
 
     What the producer adds up is inside its own domains, all of which its loops under the target go through. Of loops that
@@ -351,9 +342,9 @@ def _implied(condition: PrimExpr, leaf: Leaf, producer: Leaf, loop: For, outer: 
     """
     domains, (_, first) = _domains(leaf), bound_and_first(producer)
     axes = [pair for store, load in _pairs(leaf, producer) for pair in zip(load.indices, store.indices)]
-    inside = [(substitute(at, producer.values), domains[index]) for index, at in axes if isinstance(index, Var)]
+    inside = [(ir.substitute(at, producer.values), domains[index]) for index, at in axes if isinstance(index, ir.Var)]
     added = [
-        (value, axis.dom) for axis, value in producer.bindings if axis.iter_type == IterVar.CommReduce and axis.dom
+        (value, axis.dom) for axis, value in producer.bindings if axis.iter_type == ir.IterVar.CommReduce and axis.dom
     ]
     under = {n.loop_var: first[n.loop_var] for n in _inside(producer, loop) if n.loop_var in first}
-    return is_implied(substitute(condition, under), [*inside, *added], ranges_of([*outer, *producer.loops]))
+    return is_implied(ir.substitute(condition, under), [*inside, *added], ranges_of([*outer, *producer.loops]))

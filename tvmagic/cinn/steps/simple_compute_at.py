@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.cinn.cinn_form import listed, parts_of
 from tvmagic.cinn.enumeration import reaches_all
@@ -24,17 +25,6 @@ from tvmagic.cinn.steps.tree import (
     ranges_of,
     rebound,
     unused,
-)
-from tvmagic.ir import (
-    For,
-    ForKind,
-    IfThenElse,
-    IntImm,
-    PrimExpr,
-    Stmt,
-    Var,
-    structural_equal,
-    substitute,
 )
 from tvmagic.ir.query import is_zero
 from tvmagic.tir.blocks.conditions import all_of
@@ -58,20 +48,20 @@ def simple_compute_at(state: ScheduleState, block: BlockRef, loop: Loop) -> None
     body = root_body(state, block)
     leaf = leaf_of(body, block.block)
     check_movable(leaf, loop)
-    chain = [n for n in path_to(body, loop.loop) if isinstance(n, For)]
+    chain = [n for n in path_to(body, loop.loop) if isinstance(n, ir.For)]
     own, others = _aligned(leaf, chain, loop)
-    values: dict[Var, PrimExpr] = {a.loop_var: b.loop_var for a, b in zip(own, others)}
+    values: dict[ir.Var, ir.PrimExpr] = {a.loop_var: b.loop_var for a, b in zip(own, others)}
     values.update({n.loop_var: n.min for n in leaf.loops[: leaf.loops.index(own[0])]})
     taken = {n.loop_var.name for n in chain} | loop_names(loop.loop.body)
     inner = _own_part(leaf, own, taken)
     around = ranges_of([*leaf.loops, *chain])
     moved = rebound(inner, values, around)
-    guards = [substitute(c, values) for c in _guards_above(leaf, own)]
+    guards = [ir.substitute(c, values) for c in _guards_above(leaf, own)]
     held = _held(body, loop.loop)
-    _check_held(leaf, loop, held, [substitute(c, values) for c in leaf.conditions], Analyzer(around))
+    _check_held(leaf, loop, held, [ir.substitute(c, values) for c in leaf.conditions], Analyzer(around))
     order = [found.block for found in leaves(body)]
     before = order.index(leaf.block) < min(order.index(found.block) for found in leaves(loop.loop))
-    changes: dict[Stmt, Stmt | None] = {
+    changes: dict[ir.Stmt, ir.Stmt | None] = {
         leaf.realize: None,
         loop.loop: loop.loop.replace(body=_joined(loop.loop.body, moved, guards, held, before)),
     }
@@ -85,13 +75,13 @@ def simple_compute_at(state: ScheduleState, block: BlockRef, loop: Loop) -> None
     commit(state, block, after)
 
 
-def _aligned(leaf: Leaf, chain: Sequence[For], loop: StmtSRef) -> tuple[list[For], list[For]]:
+def _aligned(leaf: Leaf, chain: Sequence[ir.For], loop: StmtSRef) -> tuple[list[ir.For], list[ir.For]]:
     """The block's outer loops and the loops down to the target, one for one."""
     own, others = list(leaf.loops), list(chain)
     if own and others and _is_one(own[0]) != _is_one(others[0]):
         own, others = (own[1:], others) if _is_one(own[0]) else (own, others[1:])
     own = own[: len(others)]
-    same = len(own) == len(others) and all(structural_equal(a.extent, b.extent) for a, b in zip(own, others))
+    same = len(own) == len(others) and all(ir.structural_equal(a.extent, b.extent) for a, b in zip(own, others))
     if not same or not others:
         raise ScheduleError(
             f"the outer loops of `{leaf.name}` do not have, one by one, the extents of the loops down to {loop.label}",
@@ -105,51 +95,51 @@ def _aligned(leaf: Leaf, chain: Sequence[For], loop: StmtSRef) -> tuple[list[For
     return own, others
 
 
-def _is_one(loop: For) -> bool:
-    return isinstance(loop.extent, IntImm) and loop.extent.value == 1
+def _is_one(loop: ir.For) -> bool:
+    return isinstance(loop.extent, ir.IntImm) and loop.extent.value == 1
 
 
-def _own_part(leaf: Leaf, own: Sequence[For], taken: set[str]) -> Stmt:
+def _own_part(leaf: Leaf, own: Sequence[ir.For], taken: set[str]) -> ir.Stmt:
     """The block in its loops and conditions inside the last of `own`, without what is beside it.
 
     A loop gets a variable of its own if its name is taken at the new place, or if it stays for others too.
     """
     inner = leaf.path[leaf.path.index(own[-1]) + 1 :]
     domains = ranges_of(leaf.loops)
-    names = [n.loop_var.name for n in inner if isinstance(n, For)]
-    result: Stmt = leaf.realize
+    names = [n.loop_var.name for n in inner if isinstance(n, ir.For)]
+    result: ir.Stmt = leaf.realize
     for node in reversed(inner):
-        if isinstance(node, For):
+        if isinstance(node, ir.For):
             name = node.loop_var.name
             if name in taken or _beside(node, leaf):
                 name = unused(name, {*taken, *names} - {name}) if name not in taken else unused(name, {*taken, *names})
                 names.append(name)
-                var = Var(name, node.loop_var.dtype)
+                var = ir.Var(name, node.loop_var.dtype)
                 result = rebound(result, {node.loop_var: var}, {**domains, **ranges_of([node.replace(loop_var=var)])})
                 node = node.replace(loop_var=var)
             result = node.replace(body=result)
-        elif isinstance(node, IfThenElse):
-            result = IfThenElse(node.condition, listed(result), None)
+        elif isinstance(node, ir.IfThenElse):
+            result = ir.IfThenElse(node.condition, listed(result), None)
     return result
 
 
-def _beside(node: For, leaf: Leaf) -> bool:
+def _beside(node: ir.For, leaf: Leaf) -> bool:
     """Whether a loop holds other blocks, so that it stays where it is too."""
     return any(found.block is not leaf.block for found in leaves(node))
 
 
-def _guards_above(leaf: Leaf, own: Sequence[For]) -> list[PrimExpr]:
+def _guards_above(leaf: Leaf, own: Sequence[ir.For]) -> list[ir.PrimExpr]:
     above = leaf.path[: leaf.path.index(own[-1])]
-    return [n.condition for n in above if isinstance(n, IfThenElse)]
+    return [n.condition for n in above if isinstance(n, ir.IfThenElse)]
 
 
-def _held(body: Stmt, loop: For) -> list[PrimExpr]:
+def _held(body: ir.Stmt, loop: ir.For) -> list[ir.PrimExpr]:
     """The conditions around a loop, which hold in it."""
-    return [n.condition for n in path_to(body, loop) if isinstance(n, IfThenElse) and n.else_case is None]
+    return [n.condition for n in path_to(body, loop) if isinstance(n, ir.IfThenElse) and n.else_case is None]
 
 
 def _check_held(
-    leaf: Leaf, loop: StmtSRef, held: Sequence[PrimExpr], own: Sequence[PrimExpr], analyzer: Analyzer
+    leaf: Leaf, loop: StmtSRef, held: Sequence[ir.PrimExpr], own: Sequence[ir.PrimExpr], analyzer: Analyzer
 ) -> None:
     """Raise if a condition around the target would leave out iterations of the block."""
     for condition in held:
@@ -163,31 +153,33 @@ def _check_held(
             )
 
 
-def _joined(body: Stmt, moved: Stmt, guards: Sequence[PrimExpr], held: Sequence[PrimExpr], before: bool) -> Stmt:
+def _joined(
+    body: ir.Stmt, moved: ir.Stmt, guards: Sequence[ir.PrimExpr], held: Sequence[ir.PrimExpr], before: bool
+) -> ir.Stmt:
     """A loop's body with the moved statement; a condition that is on both sides is written once, around both.
 
     `guards` are those of the moved statement; those that are in `held` are around the loop already.
     """
     there = only(body)
     conditions = list(guards)
-    inner: Stmt = moved
-    while isinstance(inner, IfThenElse) and inner.else_case is None:
+    inner: ir.Stmt = moved
+    while isinstance(inner, ir.IfThenElse) and inner.else_case is None:
         conditions.append(inner.condition)
         inner = only(inner.then_case)
     conditions = [c for c in conditions if not among(c, held)]
-    if isinstance(there, IfThenElse) and there.else_case is None and among(there.condition, conditions):
-        rest = [c for c in conditions if not structural_equal(c, there.condition)]
+    if isinstance(there, ir.IfThenElse) and there.else_case is None and among(there.condition, conditions):
+        rest = [c for c in conditions if not ir.structural_equal(c, there.condition)]
         return there.replace(then_case=_beside_each(there.then_case, _under(inner, rest), before))
     return _beside_each(body, _under(inner, conditions), before)
 
 
-def _under(stmt: Stmt, conditions: Sequence[PrimExpr]) -> Stmt:
+def _under(stmt: ir.Stmt, conditions: Sequence[ir.PrimExpr]) -> ir.Stmt:
     for condition in reversed(conditions):
-        stmt = IfThenElse(condition, listed(stmt), None)
+        stmt = ir.IfThenElse(condition, listed(stmt), None)
     return stmt
 
 
-def _beside_each(body: Stmt, moved: Stmt, before: bool) -> Stmt:
+def _beside_each(body: ir.Stmt, moved: ir.Stmt, before: bool) -> ir.Stmt:
     return listed(moved, *parts_of(body)) if before else listed(*parts_of(body), moved)
 
 
@@ -208,7 +200,7 @@ def _check_passed(every: Sequence[Leaf], leaf: Leaf, loop: StmtSRef, before: boo
             )  # fmt: skip
 
 
-def _check_added_once(leaf: Leaf, every: Sequence[Leaf], around: Sequence[For]) -> None:
+def _check_added_once(leaf: Leaf, every: Sequence[Leaf], around: Sequence[ir.For]) -> None:
     """Raise if a block adds again to what the moved one stored, in a loop that this leaves: it would store it once."""
     stored = {s.buffer for s in leaf.stores}
     left = [loop for loop in leaf.loops if loop not in around]
@@ -227,10 +219,10 @@ def _check_added_once(leaf: Leaf, every: Sequence[Leaf], around: Sequence[For]) 
             )
 
 
-def _with_threads(body: Stmt, own: Sequence[For], others: Sequence[For]) -> Stmt:
+def _with_threads(body: ir.Stmt, own: Sequence[ir.For], others: Sequence[ir.For]) -> ir.Stmt:
     """The loops down to the target bound to threads as the block's own loops were."""
     for mine, other in zip(own, others):
-        if mine.kind is ForKind.THREAD_BINDING and other.kind is ForKind.SERIAL:
+        if mine.kind is ir.ForKind.THREAD_BINDING and other.kind is ir.ForKind.SERIAL:
             now = next(n for found in leaves(body) for n in found.loops if n.loop_var is other.loop_var)
             bound = now.replace(kind=mine.kind, thread_binding=mine.thread_binding)
             body = Edit({now: bound})(body)

@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.cinn.cinn_form import BARE, FOR_TYPE, FORM, VECTOR_LENGTH, accesses_in_order, listed
 from tvmagic.cinn.text.functions import EXTERNAL, OP_NAMES
 from tvmagic.cinn.text.hints import foreign_hint
@@ -26,56 +27,6 @@ from tvmagic.cinn.text.scopes import CinnShapes, finish_function
 from tvmagic.cinn.text.syntax import Expr, Program, Statement, Text, parse_programs
 from tvmagic.cinn.text.types import CinnTypes, cast_type
 from tvmagic.errors import TVMagicError, did_you_mean
-from tvmagic.ir import (
-    Add,
-    And,
-    AssertStmt,
-    Block,
-    BlockRealize,
-    Broadcast,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Call,
-    Cast,
-    CommReducer,
-    DataType,
-    Div,
-    Evaluate,
-    FloatImm,
-    FloorDiv,
-    FloorMod,
-    For,
-    ForKind,
-    IfThenElse,
-    IntImm,
-    IRModule,
-    IterVar,
-    Let,
-    LetStmt,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Not,
-    Or,
-    PrimExpr,
-    PrimFunc,
-    Ramp,
-    Range,
-    Reduce,
-    Select,
-    SeqStmt,
-    Stmt,
-    StringImm,
-    Sub,
-    Var,
-    While,
-    decl_buffer,
-    dtype_of,
-    post_order_visit,
-)
-from tvmagic.ir.op import Op
 from tvmagic.ir.operators import COMPARISON_SIGNS
 from tvmagic.ir.query import is_zero
 from tvmagic.ir.semantics import round_float
@@ -90,15 +41,15 @@ _BEGINNING = re.compile(
 _LONGEST = 400  # characters of a number: the digits of the largest float64, and more
 
 _INFIX: dict[str, type] = {
-    "+": Add, "-": Sub, "*": Mul, "and": And, "or": Or,
+    "+": ir.Add, "-": ir.Sub, "*": ir.Mul, "and": ir.And, "or": ir.Or,
     **{sign: op for op, sign in COMPARISON_SIGNS.items()},
 }  # fmt: skip
 _KINDS = {
-    "serial": ForKind.SERIAL,
-    "parallel": ForKind.PARALLEL,
-    "unroll": ForKind.UNROLLED,
-    "vectorize": ForKind.VECTORIZED,
-    "thread_bind": ForKind.THREAD_BINDING,
+    "serial": ir.ForKind.SERIAL,
+    "parallel": ir.ForKind.PARALLEL,
+    "unroll": ir.ForKind.UNROLLED,
+    "vectorize": ir.ForKind.VECTORIZED,
+    "thread_bind": ir.ForKind.THREAD_BINDING,
 }
 # loops of kinds that only CINN has, which run as serial ones
 _FOR_TYPES = {"default": "Default", "for": "GPULane", "invalid info": "Invalid"}
@@ -142,13 +93,13 @@ def from_cinn(
             hint="begin each with a line `function NAME (_A, _B)`, which says what its arguments are",
             code="cinn.text.several_functions",
         )
-    functions: dict[str, PrimFunc] = {}
+    functions: dict[str, ir.PrimFunc] = {}
     for number, program in enumerate(programs):
         called = program.name or (name if number == 0 else f"{name}_{number - 1}")
         if called in functions:
             raise TVMagicError(f"two functions of the text are called `{called}`", code="cinn.text.repeated_function")
         functions[called] = _function(tokens, program, buffers or {}, (), None, called)
-    return IRModule(functions)
+    return ir.IRModule(functions)
 
 
 def _function(
@@ -158,7 +109,7 @@ def _function(
     outputs: Sequence[str],
     params: Sequence[str] | None,
     name: str,
-) -> PrimFunc:
+) -> ir.PrimFunc:
     """One function of a text."""
     name_tensors(program.statements)
     known = {n: _known_buffer(n, b) for n, b in buffers.items()}
@@ -178,11 +129,11 @@ def is_cinn_text(text: str) -> bool:
     return _BEGINNING.match(text) is not None
 
 
-def _known_buffer(name: str, value: Any) -> Buffer:
-    if isinstance(value, Buffer):
+def _known_buffer(name: str, value: Any) -> ir.Buffer:
+    if isinstance(value, ir.Buffer):
         return value
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], (tuple, list)):
-        return decl_buffer(value[0], value[1], name)
+        return ir.decl_buffer(value[0], value[1], name)
     raise TVMagicError(
         f"`buffers` gives for `{name}` neither a Buffer nor a shape and a dtype", code="cinn.text.wrong_buffer"
     )
@@ -191,18 +142,20 @@ def _known_buffer(name: str, value: Any) -> Buffer:
 class _Builder:
     """Makes IR nodes of the tree; tensors whose shape is not known have a stand-in for now."""
 
-    def __init__(self, source: Text, types: CinnTypes, known: Mapping[str, Buffer], ranks: Mapping[str, int]) -> None:
+    def __init__(
+        self, source: Text, types: CinnTypes, known: Mapping[str, ir.Buffer], ranks: Mapping[str, int]
+    ) -> None:
         self.source, self.types, self.ranks = source, types, ranks
-        self.buffers: dict[str, Buffer] = dict(known)
-        self.symbols: dict[str, Var] = {}
+        self.buffers: dict[str, ir.Buffer] = dict(known)
+        self.symbols: dict[str, ir.Var] = {}
         self.shapes = CinnShapes(known)
-        self.statements: dict[str, Callable[[Statement, dict[str, Var]], Stmt]] = {
+        self.statements: dict[str, Callable[[Statement, dict[str, ir.Var]], ir.Stmt]] = {
             "for": self.loop,
             "block": lambda node, env: self.block(node, env),
             "store": self.store,
             "if": self.condition,
-            "while": lambda node, env: While(self.expr(node.exprs[0], env), self.sequence(node.body, env)),
-            "evaluate": lambda node, env: Evaluate(self.expr(node.exprs[0], env)),
+            "while": lambda node, env: ir.While(self.expr(node.exprs[0], env), self.sequence(node.body, env)),
+            "evaluate": lambda node, env: ir.Evaluate(self.expr(node.exprs[0], env)),
             "list": lambda node, env: self.part([node], env),
             "alloc": self.memory,
             "free": self.memory,
@@ -217,91 +170,91 @@ class _Builder:
             if name in self.buffers or argument in self.buffers:
                 found.append(name if name in self.buffers else argument)
             elif argument.startswith("_"):  # it is not used; nothing tells its type and size
-                self.shapes.known[name] = decl_buffer((1,), "float32", name)
+                self.shapes.known[name] = ir.decl_buffer((1,), "float32", name)
                 found.append(name)
             else:
-                self.symbol(argument, dtype_of("int32"))
+                self.symbol(argument, ir.dtype_of("int32"))
                 found.append(argument)
         return found
 
     # ------------------------------------------------------------------ statements
 
-    def part(self, statements: list[Statement], env: dict[str, Var]) -> Stmt:
+    def part(self, statements: list[Statement], env: dict[str, ir.Var]) -> ir.Stmt:
         """A body that may be a list in braces of its own, which then stays a list."""
         if len(statements) == 1 and statements[0].kind == "list":
             return listed(self.sequence(statements[0].body, env))
         return self.sequence(statements, env)
 
-    def memory(self, node: Statement, env: dict[str, Var]) -> Stmt:
+    def memory(self, node: Statement, env: dict[str, ir.Var]) -> ir.Stmt:
         sizes = [self.expr(e, env) for e in node.exprs]
-        call = Call("int32", "tir.call_pure_extern", [StringImm(node.kind), StringImm(node.name), *sizes])
-        return Evaluate(call)
+        call = ir.Call("int32", "tir.call_pure_extern", [ir.StringImm(node.kind), ir.StringImm(node.name), *sizes])
+        return ir.Evaluate(call)
 
-    def sequence(self, statements: list[Statement], env: dict[str, Var]) -> Stmt:
+    def sequence(self, statements: list[Statement], env: dict[str, ir.Var]) -> ir.Stmt:
         """The statements one after the other; a variable or an assertion holds what follows it."""
-        done: list[Stmt] = []
-        holders: list[tuple[int, Callable[[Stmt], Stmt]]] = []
+        done: list[ir.Stmt] = []
+        holders: list[tuple[int, Callable[[ir.Stmt], ir.Stmt]]] = []
         for node in statements:
             if node.kind == "let":
                 value = self.expr(node.exprs[0], env) if node.exprs else _no_value(node.word)
-                var = Var(node.name, value.dtype)
+                var = ir.Var(node.name, value.dtype)
                 self.shapes.assigned(var, value)
                 env = {**env, node.name: var}
-                holders.append((len(done), lambda body, v=var, x=value: LetStmt(v, x, body)))
+                holders.append((len(done), lambda body, v=var, x=value: ir.LetStmt(v, x, body)))
             elif node.kind == "assert":
                 given = [self.expr(e, env) for e in node.exprs]
-                holders.append((len(done), lambda body, g=given: AssertStmt(g[0], g[1], body)))
+                holders.append((len(done), lambda body, g=given: ir.AssertStmt(g[0], g[1], body)))
             else:
                 stmt = self.statements[node.kind](node, env)
                 done.append(stmt.replace(span=self.source.span(node.offset)))
         for place, hold in reversed(holders):
-            done[place:] = [hold(SeqStmt.flatten(*done[place:]) if done[place:] else Evaluate(0))]
-        return SeqStmt.flatten(*done) if done else Evaluate(0)
+            done[place:] = [hold(ir.SeqStmt.flatten(*done[place:]) if done[place:] else ir.Evaluate(0))]
+        return ir.SeqStmt.flatten(*done) if done else ir.Evaluate(0)
 
-    def loop(self, node: Statement, env: dict[str, Var]) -> Stmt:
+    def loop(self, node: Statement, env: dict[str, ir.Var]) -> ir.Stmt:
         low, extent = [self.expr(e, env) for e in node.exprs]
-        var = Var(node.name, self.types.of_variable(node, node.name))
-        with self.shapes.domain(var, Range.from_min_extent(low, extent)):
+        var = ir.Var(node.name, self.types.of_variable(node, node.name))
+        with self.shapes.domain(var, ir.Range.from_min_extent(low, extent)):
             body = self.sequence(node.body, {**env, node.name: var})
         word = node.thread if node.word == "thread_bind" and node.thread == "invalid info" else node.word
         if word in _FOR_TYPES:
-            return For(var, low, extent, ForKind.SERIAL, body, annotations={FOR_TYPE: _FOR_TYPES[word]})
+            return ir.For(var, low, extent, ir.ForKind.SERIAL, body, annotations={FOR_TYPE: _FOR_TYPES[word]})
         binding, notes = None, {}
         if word == "thread_bind":
-            binding = IterVar(None, Var("", "int32"), IterVar.ThreadIndex, node.thread)
+            binding = ir.IterVar(None, ir.Var("", "int32"), ir.IterVar.ThreadIndex, node.thread)
         elif word == "vectorize" and node.factor is not None:
             length = self.expr(node.factor, env)
-            if not (isinstance(length, IntImm) and isinstance(extent, IntImm) and length.value == extent.value):
+            if not (isinstance(length, ir.IntImm) and isinstance(extent, ir.IntImm) and length.value == extent.value):
                 notes = {VECTOR_LENGTH: length}
-        return For(var, low, extent, _KINDS[word], body, binding, annotations=notes)
+        return ir.For(var, low, extent, _KINDS[word], body, binding, annotations=notes)
 
-    def block(self, node: Statement, env: dict[str, Var]) -> Stmt:
+    def block(self, node: Statement, env: dict[str, ir.Var]) -> ir.Stmt:
         values = [self.expr(e, env) for e in node.exprs]
-        fresh = [Var(n, self.types.of_variable(node, n)) for n in node.variables]
+        fresh = [ir.Var(n, self.types.of_variable(node, n)) for n in node.variables]
         inside = {**env, **dict(zip(node.variables, fresh))}
         told = {n: (low, high) for region in node.regions for n, low, high in region.axes if low is not None}
-        axes: list[IterVar] = []
+        axes: list[ir.IterVar] = []
         for var, value, bound in zip(fresh, values, node.exprs):
             low, high = told.get(var.name, (None, None))
             if low is not None and high is not None:
                 bounds = self.expr(low, env), self.expr(high, env)
-                domain = Range.from_min_extent(bounds[0], self.shapes.simplify(bounds[1] - bounds[0]))
+                domain = ir.Range.from_min_extent(bounds[0], self.shapes.simplify(bounds[1] - bounds[0]))
             else:
                 domain = self._range_of(var, value, bound.offset)
-            axes.append(IterVar(domain, var, IterVar.DataPar))
+            axes.append(ir.IterVar(domain, var, ir.IterVar.DataPar))
         self.shapes.bind(fresh, values)
         with self.shapes.domains([(axis.var, axis.dom) for axis in axes]):
             body = self.part(node.body, inside)
             init = self.sequence(node.init, inside) if node.init else None
             self._note_regions(node, inside)
         reduced = _reduced(body, init)
-        axes = [a.replace(iter_type=IterVar.CommReduce) if a.var in reduced else a for a in axes]
+        axes = [a.replace(iter_type=ir.IterVar.CommReduce) if a.var in reduced else a for a in axes]
         attrs = {key: _attribute(value) for key, value in node.attrs}
-        made = Block(axes, [], [], node.name, body, init, annotations=attrs)
+        made = ir.Block(axes, [], [], node.name, body, init, annotations=attrs)
         self._note_names(node, made)
-        return BlockRealize(values, True, made)
+        return ir.BlockRealize(values, True, made)
 
-    def _range_of(self, var: Var, value: PrimExpr, offset: int) -> Range:
+    def _range_of(self, var: ir.Var, value: ir.PrimExpr, offset: int) -> ir.Range:
         """The values of a block variable, from what it is bound to."""
         found = self.shapes.range_of(value)
         if found is None:
@@ -311,13 +264,13 @@ class _Builder:
             )  # fmt: skip
         return found
 
-    def _note_regions(self, node: Statement, env: dict[str, Var]) -> None:
+    def _note_regions(self, node: Statement, env: dict[str, ir.Var]) -> None:
         """Keep how far a tensor is accessed at least, for axes whose indices tell nothing."""
         for region in node.regions:
             ends = [self.expr(high, env) for _, _, high in region.axes if high is not None]
             self.shapes.note_region(region.buffer.removeprefix("_"), ends)
 
-    def _note_names(self, node: Statement, block: Block) -> None:
+    def _note_names(self, node: Statement, block: ir.Block) -> None:
         """Keep what the text calls the buffers of the tensors: its regions are the accesses in order."""
         loads, stores = accesses_in_order(block)
         if len(node.regions) == len(loads) + len(stores):
@@ -325,25 +278,25 @@ class _Builder:
                 if region.buffer != f"_{access.buffer.name}" and region.buffer.count("_"):
                     self.shapes.buffer_names[access.buffer.name] = region.buffer
 
-    def store(self, node: Statement, env: dict[str, Var]) -> Stmt:
+    def store(self, node: Statement, env: dict[str, ir.Var]) -> ir.Stmt:
         value, *indices = [self.expr(e, env) for e in node.exprs]
         buffer, indices = self.access(node.name, indices, node.offset, env, writes=True)
-        return BufferStore(buffer, value, indices)
+        return ir.BufferStore(buffer, value, indices)
 
-    def condition(self, node: Statement, env: dict[str, Var]) -> Stmt:
+    def condition(self, node: Statement, env: dict[str, ir.Var]) -> ir.Stmt:
         condition = self.expr(node.exprs[0], env)
         with self.shapes.under(condition):
             then_case = self.part(node.body, env)
         if not node.otherwise:
-            return IfThenElse(condition, then_case, None)
-        with self.shapes.under(Not(condition)):
-            return IfThenElse(condition, then_case, self.part(node.otherwise, env))
+            return ir.IfThenElse(condition, then_case, None)
+        with self.shapes.under(ir.Not(condition)):
+            return ir.IfThenElse(condition, then_case, self.part(node.otherwise, env))
 
     # ------------------------------------------------------------------ expressions
 
     def access(
-        self, name: str, indices: list[PrimExpr], offset: int, env: dict[str, Var], *, writes: bool
-    ) -> tuple[Buffer, list[PrimExpr]]:
+        self, name: str, indices: list[ir.PrimExpr], offset: int, env: dict[str, ir.Var], *, writes: bool
+    ) -> tuple[ir.Buffer, list[ir.PrimExpr]]:
         """A tensor and the indices by dimension; a flat index, as FlattenLoops makes them, is taken apart."""
         rank = len(self.buffers[name].shape) if name in self.buffers else self.ranks.get(name, 1)
         if len(indices) == 1 < rank and "_flat_i" in env:
@@ -355,11 +308,11 @@ class _Builder:
         self.shapes.note_access(buffer, indices, writes)
         return buffer, indices
 
-    def buffer(self, name: str, indices: list[PrimExpr], offset: int) -> Buffer:
+    def buffer(self, name: str, indices: list[ir.PrimExpr], offset: int) -> ir.Buffer:
         found = self.buffers.get(name)
         if found is None:
             dtype = self.types.tensors[name].result()
-            found = self.buffers[name] = decl_buffer([1] * len(indices), dtype, name)
+            found = self.buffers[name] = ir.decl_buffer([1] * len(indices), dtype, name)
         if len(found.shape) != len(indices):
             raise self.source.error(
                 f"`{name}` has {len(found.shape)} dimensions, not {len(indices)}",
@@ -369,41 +322,41 @@ class _Builder:
             )
         return found
 
-    def expr(self, node: Expr, env: dict[str, Var]) -> PrimExpr:
+    def expr(self, node: Expr, env: dict[str, ir.Var]) -> ir.PrimExpr:
         if node.kind in ("number", "bool"):
             return self.literal(node)
         if node.kind == "string":
-            return StringImm(node.text[1:-1].replace('\\"', '"').replace("\\\\", "\\"))
+            return ir.StringImm(node.text[1:-1].replace('\\"', '"').replace("\\\\", "\\"))
         if node.kind == "name":
             return self.named(node, env)
         if node.kind == "let":
             value = self.expr(node.args[0], env)
-            var = Var(node.text, value.dtype)
+            var = ir.Var(node.text, value.dtype)
             self.shapes.assigned(var, value)
-            return Let(var, value, self.expr(node.args[1], {**env, node.text: var}))
+            return ir.Let(var, value, self.expr(node.args[1], {**env, node.text: var}))
         args = self.choice(node, env) if _chooses(node) else [self.expr(a, env) for a in node.args]
         if node.kind == "access":
             buffer, args = self.access(node.text, args, node.offset, env, writes=False)
-            return BufferLoad(buffer, args)
+            return ir.BufferLoad(buffer, args)
         if node.kind == "not":
-            return Not(args[0])
+            return ir.Not(args[0])
         if node.kind == "minus":
             return _negated(args[0])
         if node.kind == "reduce":
             return _reduction(node.text, args[0], args[1])
         return self.call(node, args) if node.kind == "call" else self.infix(node, args)
 
-    def choice(self, node: Expr, env: dict[str, Var]) -> list[PrimExpr]:
+    def choice(self, node: Expr, env: dict[str, ir.Var]) -> list[ir.PrimExpr]:
         """The condition and the values of a `select`, of which only one is evaluated."""
         condition = self.expr(node.args[0], env)
         with self.shapes.under(condition, choice=True):
             value = self.expr(node.args[1], env)
-        with self.shapes.under(Not(condition), choice=True):
+        with self.shapes.under(ir.Not(condition), choice=True):
             return [condition, value, self.expr(node.args[2], env)]
 
-    def literal(self, node: Expr) -> PrimExpr:
+    def literal(self, node: Expr) -> ir.PrimExpr:
         if node.kind == "bool":
-            return IntImm("bool", int(node.text == "true"))
+            return ir.IntImm("bool", int(node.text == "true"))
         if len(node.text) > _LONGEST:
             raise self.source.error(
                 "the number has too many digits", node.offset, len(node.text), code="cinn.text.number_too_long"
@@ -418,7 +371,7 @@ class _Builder:
                     hint="write it with a dot",
                     code="cinn.text.literal_type",
                 )
-            return FloatImm(dtype, round_float(value, dtype) if math.isfinite(value) else value)
+            return ir.FloatImm(dtype, round_float(value, dtype) if math.isfinite(value) else value)
         if isinstance(value, float):
             raise self.source.error(
                 f"`{node.text}` is in the place of a `{dtype}`",
@@ -426,9 +379,9 @@ class _Builder:
                 len(node.text),
                 code="cinn.text.literal_type",
             )
-        return IntImm(dtype, value)
+        return ir.IntImm(dtype, value)
 
-    def named(self, node: Expr, env: dict[str, Var]) -> PrimExpr:
+    def named(self, node: Expr, env: dict[str, ir.Var]) -> ir.PrimExpr:
         if node.text in env:
             return env[node.text]
         if node.text in self.types.tensors:
@@ -440,55 +393,55 @@ class _Builder:
             )
         return self.symbol(node.text, self.types.symbols[node.text].result())
 
-    def symbol(self, name: str, dtype: DataType) -> Var:
+    def symbol(self, name: str, dtype: ir.DataType) -> ir.Var:
         """The variable of a size; a size is at least 0."""
         if name not in self.symbols:
-            self.symbols[name] = Var(name, dtype)
+            self.symbols[name] = ir.Var(name, dtype)
             self.shapes.analyzer.mark_global_non_neg_value(self.symbols[name])
         return self.symbols[name]
 
-    def infix(self, node: Expr, args: list[PrimExpr]) -> PrimExpr:
+    def infix(self, node: Expr, args: list[ir.PrimExpr]) -> ir.PrimExpr:
         if node.text in ("/", "%"):
             floored = not args[0].dtype.is_float and all(never_negative(a, self.shapes.scope) for a in args)
-            table = (FloorDiv, FloorMod) if floored else (Div, Mod)
+            table = (ir.FloorDiv, ir.FloorMod) if floored else (ir.Div, ir.Mod)
             return table[node.text == "%"](args[0], args[1])
         if node.text == "-" and is_zero(args[0]):  # its place tells that it is in the text: `(0 - x)` is no `-(x)`
-            return Sub(args[0].replace(span=self.source.span(node.args[0].offset)), args[1])
+            return ir.Sub(args[0].replace(span=self.source.span(node.args[0].offset)), args[1])
         return _INFIX[node.text](args[0], args[1])
 
-    def call(self, node: Expr, args: list[PrimExpr]) -> PrimExpr:
+    def call(self, node: Expr, args: list[ir.PrimExpr]) -> ir.PrimExpr:
         cast = cast_type(node.text)
         if cast is not None and len(args) == 1:
-            return Cast(cast, args[0])
+            return ir.Cast(cast, args[0])
         if (known := _NODES.get(node.text)) is not None:
             count, build = known
-            if len(args) == count and (build not in (Ramp, Broadcast) or isinstance(args[-1], IntImm)):
+            if len(args) == count and (build not in (ir.Ramp, ir.Broadcast) or isinstance(args[-1], ir.IntImm)):
                 return build(*args)
         name = OP_NAMES.get(node.text, node.text)
         lanes = max((a.dtype.lanes for a in args), default=1)
-        dtype = dtype_of(self.types.of(node)).with_lanes(lanes)
-        op = next((op for op in Op.registry.values() if op.script_name == name), None)
+        dtype = ir.dtype_of(self.types.of(node)).with_lanes(lanes)
+        op = next((op for op in ir.Op.registry.values() if op.script_name == name), None)
         if op is None and node.text.startswith(EXTERNAL):  # CINN's own functions at run time
-            return Call(dtype, "tir.call_pure_extern", [StringImm(node.text), *args])
+            return ir.Call(dtype, "tir.call_pure_extern", [ir.StringImm(node.text), *args])
         if op is None:
-            known = [*OP_NAMES, *(op.script_name for op in Op.registry.values())]
+            known = [*OP_NAMES, *(op.script_name for op in ir.Op.registry.values())]
             raise self.source.error(
                 f"there is no function `{node.text}`", node.offset, len(node.text),
                 hint=foreign_hint(self.source.text, node.offset) or did_you_mean(node.text, known) or "an external function is called by `call_extern(\"name\", ...)`", code="cinn.text.unknown_function",
             )  # fmt: skip
-        return Call(dtype, op, args)
+        return ir.Call(dtype, op, args)
 
 
 # The functions of the text that are nodes of their own, with the number of their arguments.
-_NODES: dict[str, tuple[int, Callable[..., PrimExpr]]] = {
-    "cinn_max": (2, Max),
-    "cinn_min": (2, Min),
-    "floordiv": (2, FloorDiv),
-    "floormod": (2, FloorMod),
-    "select": (3, Select),
-    "Ramp": (3, Ramp),
-    "Broadcast": (2, Broadcast),
-    "__syncthreads": (0, lambda: Call("int32", "tir.tvm_storage_sync", [StringImm("shared")])),
+_NODES: dict[str, tuple[int, Callable[..., ir.PrimExpr]]] = {
+    "cinn_max": (2, ir.Max),
+    "cinn_min": (2, ir.Min),
+    "floordiv": (2, ir.FloorDiv),
+    "floormod": (2, ir.FloorMod),
+    "select": (3, ir.Select),
+    "Ramp": (3, ir.Ramp),
+    "Broadcast": (2, ir.Broadcast),
+    "__syncthreads": (0, lambda: ir.Call("int32", "tir.tvm_storage_sync", [ir.StringImm("shared")])),
 }
 
 
@@ -496,27 +449,31 @@ def _chooses(node: Expr) -> bool:
     return node.kind == "call" and node.text in ("select", "if_then_else") and len(node.args) == 3
 
 
-def _negated(value: PrimExpr) -> PrimExpr:
+def _negated(value: ir.PrimExpr) -> ir.PrimExpr:
     """`-(x)`: zero without x; of a float from -0.0, so that its value is -x to the bit."""
-    zero = FloatImm(value.dtype.with_lanes(1), -0.0) if value.dtype.is_float else IntImm(value.dtype.with_lanes(1), 0)
-    return Sub(zero if value.dtype.lanes == 1 else Broadcast(zero, value.dtype.lanes), value)
+    zero = (
+        ir.FloatImm(value.dtype.with_lanes(1), -0.0)
+        if value.dtype.is_float
+        else ir.IntImm(value.dtype.with_lanes(1), 0)
+    )
+    return ir.Sub(zero if value.dtype.lanes == 1 else ir.Broadcast(zero, value.dtype.lanes), value)
 
 
-def _no_value(dtype: str) -> PrimExpr:
+def _no_value(dtype: str) -> ir.PrimExpr:
     """What a variable without a value is bound to."""
-    return Call(dtype, "tir.undef", ())
+    return ir.Call(dtype, "tir.undef", ())
 
 
 _REDUCED: dict[str, type] = {
-    "sum": Add, "sub": Sub, "Div": Div, "Mul": Mul, "Max": Max, "Min": Min, "&&": And, "||": Or
+    "sum": ir.Add, "sub": ir.Sub, "Div": ir.Div, "Mul": ir.Mul, "Max": ir.Max, "Min": ir.Min, "&&": ir.And, "||": ir.Or
 }  # fmt: skip
 
 
-def _reduction(name: str, body: PrimExpr, init: PrimExpr) -> Reduce:
+def _reduction(name: str, body: ir.PrimExpr, init: ir.PrimExpr) -> ir.Reduce:
     """`Reduce(sum, body,init)`: the text names no axes, so that it can be read and printed alone."""
-    a, b = Var("a", body.dtype), Var("b", body.dtype)
-    combiner = CommReducer([a], [b], [_REDUCED[name](a, b)], [init])
-    return Reduce(combiner, [body], [], IntImm("bool", 1), 0, [init])
+    a, b = ir.Var("a", body.dtype), ir.Var("b", body.dtype)
+    combiner = ir.CommReducer([a], [b], [_REDUCED[name](a, b)], [init])
+    return ir.Reduce(combiner, [body], [], ir.IntImm("bool", 1), 0, [init])
 
 
 def _attribute(text: str) -> Any:
@@ -528,28 +485,28 @@ def _attribute(text: str) -> Any:
     return text
 
 
-def _reduced(body: Stmt, init: Stmt | None) -> set[Var]:
+def _reduced(body: ir.Stmt, init: ir.Stmt | None) -> set[ir.Var]:
     """The variables over which a block adds up: they occur in it, but not where it stores.
 
     A block adds up where it has an init or loads the tensor that it stores.
     """
-    stores: list[BufferStore] = []
-    loads: list[BufferLoad] = []
-    used: set[Var] = set()
+    stores: list[ir.BufferStore] = []
+    loads: list[ir.BufferLoad] = []
+    used: set[ir.Var] = set()
 
     def note(node: Any) -> None:
-        if isinstance(node, BufferStore):
+        if isinstance(node, ir.BufferStore):
             stores.append(node)
-        elif isinstance(node, BufferLoad):
+        elif isinstance(node, ir.BufferLoad):
             loads.append(node)
-        elif isinstance(node, Var):
+        elif isinstance(node, ir.Var):
             used.add(node)
 
-    post_order_visit(body, note)
+    ir.post_order_visit(body, note)
     stored = {s.buffer for s in stores}
     if init is None and not any(x.buffer in stored for x in loads):
         return set()
     for store in stores:
         for index in store.indices:
-            post_order_visit(index, lambda n: used.discard(n) if isinstance(n, Var) else None)
+            ir.post_order_visit(index, lambda n: used.discard(n) if isinstance(n, ir.Var) else None)
     return used

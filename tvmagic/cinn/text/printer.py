@@ -16,6 +16,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set import IntSet
 from tvmagic.cinn.cinn_form import (
@@ -32,61 +33,6 @@ from tvmagic.cinn.cinn_form import (
 from tvmagic.cinn.text.functions import CINN_NAMES, EXTERNAL
 from tvmagic.cinn.text.non_negative import at_least_0, never_negative
 from tvmagic.cinn.text.numbers import float_text, int_text, plain_float
-from tvmagic.ir import (
-    Add,
-    Allocate,
-    AllocateConst,
-    And,
-    AssertStmt,
-    AttrStmt,
-    Block,
-    BlockRealize,
-    Broadcast,
-    Buffer,
-    BufferLoad,
-    BufferRealize,
-    BufferStore,
-    Call,
-    Cast,
-    DataType,
-    DeclBuffer,
-    Div,
-    Evaluate,
-    FloatImm,
-    FloorDiv,
-    FloorMod,
-    For,
-    ForKind,
-    GlobalVar,
-    IfThenElse,
-    IntImm,
-    IRModule,
-    IterVar,
-    Let,
-    LetStmt,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Not,
-    Or,
-    PrimExpr,
-    PrimFunc,
-    ProducerLoad,
-    ProducerRealize,
-    ProducerStore,
-    Ramp,
-    Range,
-    Reduce,
-    Select,
-    SeqStmt,
-    Stmt,
-    StringImm,
-    Sub,
-    Var,
-    While,
-    structural_equal,
-)
 from tvmagic.ir.operators import COMPARISON_SIGNS
 from tvmagic.ir.ops import add
 from tvmagic.ir.query import is_call
@@ -100,14 +46,14 @@ __all__ = ["CinnPrinter", "cinn_text", "cinn_with_nodes", "memory_statement", "t
 class CinnPrinter(BracesPrinter):
     def __init__(self, regions: bool, lists: bool) -> None:
         super().__init__(2)
-        self.domains: dict[Var, Range | IntSet | None] = {}  # the values of variables of the text
+        self.domains: dict[ir.Var, ir.Range | IntSet | None] = {}  # the values of variables of the text
         self.with_regions, self.with_lists = regions, lists
         self.init_block = ""  # the name of the block `B__reduce_init` whose body is printed
-        self.flat: Var | None = None  # the variable of a block whose loops were flattened
+        self.flat: ir.Var | None = None  # the variable of a block whose loops were flattened
 
     # ------------------------------------------------------------------ expressions
 
-    def call(self, node: Call) -> str:
+    def call(self, node: ir.Call) -> str:
         if is_call(node, "tir.tvm_storage_sync"):
             return "__syncthreads()"
         kind = memory_statement(node)
@@ -115,51 +61,51 @@ class CinnPrinter(BracesPrinter):
             return f"{kind}({', '.join([_unquoted(a, self) for a in node.args[1:]])})"
         if is_call(node, "tir.call_pure_extern") and str(getattr(node.args[0], "value", "")).startswith(EXTERNAL):
             return f"{node.args[0].value}({self.texts(node.args[1:])})"  # type: ignore[attr-defined]
-        name = node.op.name_hint if isinstance(node.op, GlobalVar) else node.op.script_name
+        name = node.op.name_hint if isinstance(node.op, ir.GlobalVar) else node.op.script_name
         return f"{CINN_NAMES.get(name, name)}({self.texts(node.args)})"
 
-    def reduction(self, node: Reduce) -> str:
+    def reduction(self, node: ir.Reduce) -> str:
         """`Reduce(sum, body,init)`: the axes are not named."""
         place, combiner = node.value_index, node.combiner
         name = _REDUCED.get(type(combiner.result[place]), "sum")
         init = node.init[place] if node.init else combiner.identity_element[place]
         return f"Reduce({name}, {self.text(node.source[place])},{self.text(init)})"
 
-    def difference(self, node: Sub) -> str:
+    def difference(self, node: ir.Sub) -> str:
         """`-(x)` is the difference of x from zero, for floats from -0.0: its value is -x to the bit."""
         if node.a.span:  # a zero of the text
             return f"({self.text(node.a)} - {self.text(node.b)})"
-        zero = isinstance(node.a, IntImm) and node.a.value == 0
-        minus_zero = isinstance(node.a, FloatImm) and node.a.value == 0 and math.copysign(1, node.a.value) < 0
+        zero = isinstance(node.a, ir.IntImm) and node.a.value == 0
+        minus_zero = isinstance(node.a, ir.FloatImm) and node.a.value == 0 and math.copysign(1, node.a.value) < 0
         if zero or minus_zero:
             return f"-({self.text(node.b)})"
         return f"({self.text(node.a)} - {self.text(node.b)})"
 
-    def rounded_down(self, node: FloorDiv | FloorMod) -> str:
+    def rounded_down(self, node: ir.FloorDiv | ir.FloorMod) -> str:
         """`/` and `%` are C's, which differ from those that round down if a number is negative."""
-        quotient = isinstance(node, FloorDiv)
+        quotient = isinstance(node, ir.FloorDiv)
         if never_negative(node.a, self.domains) and never_negative(node.b, self.domains):
             return f"({self.text(node.a)} {'/' if quotient else '%'} {self.text(node.b)})"
         return f"{'floordiv' if quotient else 'floormod'}({self.text(node.a)}, {self.text(node.b)})"
 
     # ------------------------------------------------------------------ regions
 
-    def regions(self, word: str, found: Sequence[BufferLoad | BufferStore]) -> None:
+    def regions(self, word: str, found: Sequence[ir.BufferLoad | ir.BufferStore]) -> None:
         """The line of what a block loads or stores, an entry for each access in the order of the text."""
         if found and self.with_regions:
             self.line(f"{word}({', '.join([self.region(a) for a in found])})")
 
-    def region(self, access: BufferLoad | BufferStore) -> str:
+    def region(self, access: ir.BufferLoad | ir.BufferStore) -> str:
         """`_A[i0(0:8)]`: the indices that are plain variables, each with its bounds."""
         if self.flat is not None and len(access.indices) > 1:
-            plain: list[Any] = [i for i in [flat_index(access, self.flat)] if isinstance(i, Var)]
+            plain: list[Any] = [i for i in [flat_index(access, self.flat)] if isinstance(i, ir.Var)]
         else:
-            plain = [index for index in access.indices if isinstance(index, Var)]
+            plain = [index for index in access.indices if isinstance(index, ir.Var)]
         return f"{buffer_name(access.buffer)}[{', '.join([self.bounds(v) for v in plain])}]"
 
-    def bounds(self, var: Var) -> str:
+    def bounds(self, var: ir.Var) -> str:
         domain = self.domains.get(var)
-        if not isinstance(domain, Range):
+        if not isinstance(domain, ir.Range):
             return f"{var.name}(undefined:undefined)"
         return f"{var.name}({self.text(domain.min)}:{self.text(add(domain.min, domain.extent))})"
 
@@ -168,39 +114,39 @@ class CinnPrinter(BracesPrinter):
     def braces(self, body: Any) -> None:
         self.line("{")
         self.open()
-        for part in body.seq if isinstance(body, SeqStmt) else (body,):
+        for part in body.seq if isinstance(body, ir.SeqStmt) else (body,):
             self.stmt(part)
         self.close()
 
-    def kind(self, node: For) -> str:
+    def kind(self, node: ir.For) -> str:
         """The word in front of `for`, with the blank after it; empty for a kind that CINN has no word for."""
         mark = node.annotations.get(FOR_TYPE)
         if mark is not None:
             name = str(getattr(mark, "value", mark))
             return {"Default": "default ", "Invalid": "thread_bind[invalid info] "}.get(name, "")
-        if node.kind is ForKind.VECTORIZED:
+        if node.kind is ir.ForKind.VECTORIZED:
             return f"vectorize[{self.text(node.annotations.get(VECTOR_LENGTH, node.extent))}] "
-        if node.kind is ForKind.THREAD_BINDING:
+        if node.kind is ir.ForKind.THREAD_BINDING:
             tag = node.thread_binding.thread_tag if node.thread_binding is not None else ""
             return f"thread_bind[{tag or 'invalid info'}] "
         return _KINDS[node.kind] + " "
 
-    def loop(self, node: For) -> None:
+    def loop(self, node: ir.For) -> None:
         low, extent = self.text(node.min), self.text(node.extent)
-        self.domains[node.loop_var] = Range.from_min_extent(node.min, node.extent)
+        self.domains[node.loop_var] = ir.Range.from_min_extent(node.min, node.extent)
         self.line(f"{self.kind(node)}for ({node.loop_var.name}, {low}, {extent})")
         self.braces(node.body)
 
-    def part(self, body: Stmt) -> None:
+    def part(self, body: ir.Stmt) -> None:
         """A part of a condition: a list has its own braces, one level deeper."""
         self.open()
-        if isinstance(body, SeqStmt):
+        if isinstance(body, ir.SeqStmt):
             self.braces(body)
         else:
             self.stmt(body)
         self.level -= 1
 
-    def guard(self, condition: Any, then_case: Stmt, else_case: Stmt | None = None) -> None:
+    def guard(self, condition: Any, then_case: ir.Stmt, else_case: ir.Stmt | None = None) -> None:
         self.line(f"if ({self.text(condition)}) {{")
         self.part(then_case)
         if else_case is not None:
@@ -208,43 +154,43 @@ class CinnPrinter(BracesPrinter):
             self.part(else_case)
         self.line("}")
 
-    def store(self, node: BufferStore) -> None:
+    def store(self, node: ir.BufferStore) -> None:
         name = self.init_block or node.buffer.name
         self.line(f"{name}[{self.places(node)}] = {self.text(node.value)}")
 
-    def places(self, access: BufferLoad | BufferStore) -> str:
+    def places(self, access: ir.BufferLoad | ir.BufferStore) -> str:
         """The indices of an access; in a block that FlattenLoops gave one variable, one flat index."""
         if self.flat is None or len(access.indices) < 2:
             return self.texts(access.indices)
         return self.text(flat_index(access, self.flat))
 
-    def let(self, node: LetStmt) -> Stmt:
+    def let(self, node: ir.LetStmt) -> ir.Stmt:
         value = "" if is_call(node.value, "tir.undef") else f" = {self.text(node.value)}"
         self.line(f"{type_name(node.var.dtype)} {node.var.name}{value}")
         self.assign(node.var, node.value)
         return node.body
 
-    def let_value(self, node: Let) -> str:
+    def let_value(self, node: ir.Let) -> str:
         value = self.text(node.value)
         self.assign(node.var, node.value)
         return f"(let {node.var.name} = {value} in {self.text(node.body)})"
 
-    def assign(self, var: Var, value: PrimExpr) -> None:
+    def assign(self, var: ir.Var, value: ir.PrimExpr) -> None:
         """Keep whether a variable that gets a value can be negative."""
         positive = not value.dtype.is_float and never_negative(value, self.domains)
         self.domains[var] = at_least_0() if positive else IntSet.everything()
 
-    def allocation(self, node: Allocate) -> Stmt:
+    def allocation(self, node: ir.Allocate) -> ir.Stmt:
         self.line(f"alloc(_{node.buffer_var.name}{''.join([', ' + self.text(e) for e in node.extents])})")
         return node.body
 
-    def realize(self, node: BlockRealize) -> None:
+    def realize(self, node: ir.BlockRealize) -> None:
         if is_true(node.predicate):
             self.schedule_block(node.block, node.iter_values)
         else:
             self.guard(node.predicate, node.replace(predicate=_TRUE))
 
-    def schedule_block(self, block: Block, values: Any = ()) -> None:
+    def schedule_block(self, block: ir.Block, values: Any = ()) -> None:
         self.line(f"ScheduleBlock({block.name_hint})")
         self.line("{")
         self.open()
@@ -265,83 +211,85 @@ class CinnPrinter(BracesPrinter):
         if block.init is not None:
             self.line("init")
             self.braces(block.init)
-        if self.with_lists and isinstance(block.body, (For, BlockRealize)):
+        if self.with_lists and isinstance(block.body, (ir.For, ir.BlockRealize)):
             self.braces(block.body)
         else:
             self.stmt(block.body)
         self.init_block, self.flat = outer
         self.close()
 
-    def function(self, node: PrimFunc) -> None:
+    def function(self, node: ir.PrimFunc) -> None:
         """The body of a function, in the braces of the list that holds its root."""
-        if isinstance(node.body, BlockRealize) and has_outer_braces(node):
+        if isinstance(node.body, ir.BlockRealize) and has_outer_braces(node):
             self.braces(node.body)
-        elif isinstance(node.body, BlockRealize):
+        elif isinstance(node.body, ir.BlockRealize):
             self.stmt(node.body)
         else:
             self.braces(node.body)
 
-    def head(self, node: PrimFunc, name: str) -> None:
+    def head(self, node: ir.PrimFunc, name: str) -> None:
         params = [buffer_name(node.buffer_map[p]) if p in node.buffer_map else p.name for p in node.params]
         self.line(f"function {name} ({', '.join(params)})")
 
-    def whole(self, node: PrimFunc) -> None:
+    def whole(self, node: ir.PrimFunc) -> None:
         symbol = node.attrs.get("global_symbol", "main") if node.attrs else "main"
         self.head(node, str(getattr(symbol, "value", symbol)))
         self.function(node)
 
-    def module(self, node: IRModule) -> None:
+    def module(self, node: ir.IRModule) -> None:
         for number, (var, function) in enumerate(node.functions_items()):
             self.node = function
             self.head(function, var.name_hint)
             self.function(numbered_root(function, number))
 
 
-_KINDS = {ForKind.SERIAL: "serial", ForKind.PARALLEL: "parallel", ForKind.UNROLLED: "unroll"}
+_KINDS = {ir.ForKind.SERIAL: "serial", ir.ForKind.PARALLEL: "parallel", ir.ForKind.UNROLLED: "unroll"}
 _REDUCED: dict[type, str] = {
-    Add: "sum", Sub: "sub", Div: "Div", Mul: "Mul", Max: "Max", Min: "Min", And: "&&", Or: "||"
+    ir.Add: "sum", ir.Sub: "sub", ir.Div: "Div", ir.Mul: "Mul", ir.Max: "Max", ir.Min: "Min", ir.And: "&&", ir.Or: "||"
 }  # fmt: skip
-_TRUE = IntImm("bool", 1)
+_TRUE = ir.IntImm("bool", 1)
 
 
 def memory_statement(node: Any) -> str | None:
     """`alloc` or `free` if a call is one of these statements of CINN's text, which do nothing here."""
-    if is_call(node, "tir.call_pure_extern") and isinstance(node.args[0], StringImm):
+    if is_call(node, "tir.call_pure_extern") and isinstance(node.args[0], ir.StringImm):
         return node.args[0].value if node.args[0].value in ("alloc", "free") else None
     return None
 
 
 def _unquoted(node: Any, printer: CinnPrinter) -> str:
-    return node.value if isinstance(node, StringImm) else printer.text(node)
+    return node.value if isinstance(node, ir.StringImm) else printer.text(node)
 
 
-def flat_index(access: BufferLoad | BufferStore, var: Var) -> PrimExpr:
+def flat_index(access: ir.BufferLoad | ir.BufferStore, var: ir.Var) -> ir.PrimExpr:
     """The number of the element that an access touches: `var` itself if the indices are its digits by the shape."""
     shape = access.buffer.shape
     written = _by_digits(access.indices, shape)
     if written is not None:
         return written
-    whole: PrimExpr = IntImm(var.dtype, 0)
+    whole: ir.PrimExpr = ir.IntImm(var.dtype, 0)
     for index, size in zip(access.indices, shape):
         whole = whole * size + index
-    domain = Range.from_min_extent(IntImm(var.dtype, 0), math.prod([s.value for s in shape if isinstance(s, IntImm)]))
+    domain = ir.Range.from_min_extent(
+        ir.IntImm(var.dtype, 0), math.prod([s.value for s in shape if isinstance(s, ir.IntImm)])
+    )
     return in_order(Analyzer({var: domain}).simplify(whole))
 
 
-def _by_digits(indices: Sequence[PrimExpr], shape: Sequence[PrimExpr]) -> PrimExpr | None:
+def _by_digits(indices: Sequence[ir.PrimExpr], shape: Sequence[ir.PrimExpr]) -> ir.PrimExpr | None:
     """The number of which the indices are the digits as the reader writes them: `n // 11` and `n % 11`, say."""
     last = indices[-1]
-    if not isinstance(last, FloorMod):
+    if not isinstance(last, ir.FloorMod):
         return None
     digits, rest = [], last.a
     for size in reversed(shape[1:]):
-        digits.append(FloorMod(rest, size))
-        rest = FloorDiv(rest, size)
+        digits.append(ir.FloorMod(rest, size))
+        rest = ir.FloorDiv(rest, size)
     digits.append(rest)
-    return last.a if all(structural_equal(a, b) for a, b in zip(reversed(digits), indices)) else None
+    return last.a if all(ir.structural_equal(a, b) for a, b in zip(reversed(digits), indices)) else None
 
 
-def type_name(dtype: DataType) -> str:
+def type_name(dtype: ir.DataType) -> str:
     """A type as CINN names it: `float32`, a vector `float32<4>`."""
     if dtype.lanes > 1:
         return f"{dtype.with_lanes(1)}<{dtype.lanes}>"
@@ -350,78 +298,80 @@ def type_name(dtype: DataType) -> str:
 
 def attribute(value: Any) -> str:
     """The value of an attribute: numbers and strings without quotes."""
-    if isinstance(value, FloatImm):
+    if isinstance(value, ir.FloatImm):
         return plain_float(value.value)
-    if isinstance(value, IntImm):
+    if isinstance(value, ir.IntImm):
         return str(int(value.value))
-    if isinstance(value, (StringImm, str)):
+    if isinstance(value, (ir.StringImm, str)):
         return value if isinstance(value, str) else value.value
     return str(value)
 
 
-def numbered_root(function: PrimFunc, number: int) -> PrimFunc:
+def numbered_root(function: ir.PrimFunc, number: int) -> ir.PrimFunc:
     """The function with its root called `root`, `root_0`, `root_1`, ..., as roots of a module are."""
     body = function.body
     name = "root" if number == 0 else f"root_{number - 1}"
-    if not isinstance(body, BlockRealize) or body.block.name_hint in (name, "") or number == 0:
+    if not isinstance(body, ir.BlockRealize) or body.block.name_hint in (name, "") or number == 0:
         return function
     return function.with_body(body.replace(block=body.block.replace(name_hint=name)))
 
 
 CinnPrinter.HANDLERS = {
-    Var: lambda p, n: n.name,
-    IterVar: lambda p, n: n.var.name,
-    Buffer: lambda p, n: n.name,
+    ir.Var: lambda p, n: n.name,
+    ir.IterVar: lambda p, n: n.var.name,
+    ir.Buffer: lambda p, n: n.name,
     str: lambda p, n: quoted(n),
-    StringImm: lambda p, n: quoted(n.value),
-    IntImm: lambda p, n: int_text(n),
-    FloatImm: lambda p, n: float_text(n),
-    Add: infix(" + "),
-    Sub: CinnPrinter.difference,
-    Mul: infix(" * "),
-    Div: infix(" / "),
-    Mod: infix(" % "),
-    FloorDiv: CinnPrinter.rounded_down,
-    FloorMod: CinnPrinter.rounded_down,
-    Min: prefix("cinn_min", "a", "b"),
-    Max: prefix("cinn_max", "a", "b"),
+    ir.StringImm: lambda p, n: quoted(n.value),
+    ir.IntImm: lambda p, n: int_text(n),
+    ir.FloatImm: lambda p, n: float_text(n),
+    ir.Add: infix(" + "),
+    ir.Sub: CinnPrinter.difference,
+    ir.Mul: infix(" * "),
+    ir.Div: infix(" / "),
+    ir.Mod: infix(" % "),
+    ir.FloorDiv: CinnPrinter.rounded_down,
+    ir.FloorMod: CinnPrinter.rounded_down,
+    ir.Min: prefix("cinn_min", "a", "b"),
+    ir.Max: prefix("cinn_max", "a", "b"),
     **{op: infix(f" {sign} ") for op, sign in COMPARISON_SIGNS.items()},
-    And: infix(" and "),
-    Or: infix(" or "),
-    Not: lambda p, n: f"!{p.text(n.a)}",
-    Select: prefix("select", "condition", "true_value", "false_value"),
-    Cast: lambda p, n: f"{type_name(n.dtype)}({p.text(n.value)})",
-    Call: CinnPrinter.call,
-    Reduce: CinnPrinter.reduction,
-    Let: CinnPrinter.let_value,
-    Ramp: lambda p, n: f"Ramp({p.text(n.base)},{p.text(n.stride)},{n.dtype.lanes})",
-    Broadcast: lambda p, n: f"Broadcast({p.text(n.value)},{n.dtype.lanes})",
-    BufferLoad: lambda p, n: f"{n.buffer.name}[{p.places(n)}]",
-    ProducerLoad: lambda p, n: f"{producer_name(n.producer)}[{p.texts(n.indices)}]",
-    ProducerStore: lambda p, n: p.line(f"{producer_name(n.producer)}[{p.texts(n.indices)}] = {p.text(n.value)}"),
-    ProducerRealize: lambda p, n: n.body,
-    SeqStmt: lambda p, n: p.braces(n),
-    Evaluate: lambda p, n: None if isinstance(n.value, IntImm) else p.line(p.text(n.value)),  # a number does nothing
-    BufferStore: CinnPrinter.store,
-    For: CinnPrinter.loop,
-    IfThenElse: lambda p, n: p.guard(n.condition, n.then_case, n.else_case),
-    LetStmt: CinnPrinter.let,
-    AssertStmt: lambda p, n: p.line(f"assert({p.text(n.condition)}, {p.text(n.message)})") or n.body,
-    While: lambda p, n: p.line(f"while ({p.text(n.condition)})") or p.braces(n.body),
-    AttrStmt: lambda p, n: n.body,
-    Allocate: CinnPrinter.allocation,
-    AllocateConst: lambda p, n: n.body,
-    BufferRealize: lambda p, n: n.body,
-    DeclBuffer: lambda p, n: n.body,
-    BlockRealize: CinnPrinter.realize,
-    Block: CinnPrinter.schedule_block,
-    PrimFunc: CinnPrinter.whole,
-    IRModule: CinnPrinter.module,
+    ir.And: infix(" and "),
+    ir.Or: infix(" or "),
+    ir.Not: lambda p, n: f"!{p.text(n.a)}",
+    ir.Select: prefix("select", "condition", "true_value", "false_value"),
+    ir.Cast: lambda p, n: f"{type_name(n.dtype)}({p.text(n.value)})",
+    ir.Call: CinnPrinter.call,
+    ir.Reduce: CinnPrinter.reduction,
+    ir.Let: CinnPrinter.let_value,
+    ir.Ramp: lambda p, n: f"Ramp({p.text(n.base)},{p.text(n.stride)},{n.dtype.lanes})",
+    ir.Broadcast: lambda p, n: f"Broadcast({p.text(n.value)},{n.dtype.lanes})",
+    ir.BufferLoad: lambda p, n: f"{n.buffer.name}[{p.places(n)}]",
+    ir.ProducerLoad: lambda p, n: f"{producer_name(n.producer)}[{p.texts(n.indices)}]",
+    ir.ProducerStore: lambda p, n: p.line(f"{producer_name(n.producer)}[{p.texts(n.indices)}] = {p.text(n.value)}"),
+    ir.ProducerRealize: lambda p, n: n.body,
+    ir.SeqStmt: lambda p, n: p.braces(n),
+    ir.Evaluate: lambda p, n: (
+        None if isinstance(n.value, ir.IntImm) else p.line(p.text(n.value))
+    ),  # a number does nothing
+    ir.BufferStore: CinnPrinter.store,
+    ir.For: CinnPrinter.loop,
+    ir.IfThenElse: lambda p, n: p.guard(n.condition, n.then_case, n.else_case),
+    ir.LetStmt: CinnPrinter.let,
+    ir.AssertStmt: lambda p, n: p.line(f"assert({p.text(n.condition)}, {p.text(n.message)})") or n.body,
+    ir.While: lambda p, n: p.line(f"while ({p.text(n.condition)})") or p.braces(n.body),
+    ir.AttrStmt: lambda p, n: n.body,
+    ir.Allocate: CinnPrinter.allocation,
+    ir.AllocateConst: lambda p, n: n.body,
+    ir.BufferRealize: lambda p, n: n.body,
+    ir.DeclBuffer: lambda p, n: n.body,
+    ir.BlockRealize: CinnPrinter.realize,
+    ir.Block: CinnPrinter.schedule_block,
+    ir.PrimFunc: CinnPrinter.whole,
+    ir.IRModule: CinnPrinter.module,
 }
 
 
 def is_true(predicate: Any) -> bool:
-    return isinstance(predicate, IntImm) and predicate.value == 1
+    return isinstance(predicate, ir.IntImm) and predicate.value == 1
 
 
 def cinn_text(node: Any, *, regions: bool = True, lists: bool = False, head: bool = True) -> str:
@@ -437,18 +387,18 @@ def cinn_text(node: Any, *, regions: bool = True, lists: bool = False, head: boo
     The first values of a reduction are printed as the block `B__reduce_init`, also of functions that have them as
     an init, and predicates as conditions.
     """
-    if isinstance(node, (PrimFunc, IRModule, Stmt)):
+    if isinstance(node, (ir.PrimFunc, ir.IRModule, ir.Stmt)):
         return "\n".join(cinn_with_nodes(node, regions, lists, head)[0])
     return CinnPrinter(regions, lists).text(node)
 
 
 def cinn_with_nodes(
-    node: PrimFunc | IRModule | Stmt, regions: bool = True, lists: bool = False, head: bool = True
+    node: ir.PrimFunc | ir.IRModule | ir.Stmt, regions: bool = True, lists: bool = False, head: bool = True
 ) -> tuple[list[str], list[Any]]:
     """The lines of `cinn_text`, and for each the statement that it is of."""
     printer = CinnPrinter(regions, lists)
     node = with_schedule_blocks(node)
-    if isinstance(node, PrimFunc) and not head:
+    if isinstance(node, ir.PrimFunc) and not head:
         printer.function(node)
     else:
         printer.stmt(node)

@@ -10,25 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.cinn.text.syntax import Expr, Statement
-from tvmagic.ir import (
-    Block,
-    BlockRealize,
-    BufferStore,
-    For,
-    ForKind,
-    IterVar,
-    Mutator,
-    PrimExpr,
-    SeqStmt,
-    Stmt,
-    Var,
-    handles,
-    post_order_visit,
-    structural_equal,
-    substitute,
-    within_loops,
-)
 from tvmagic.ir.query import is_one
 
 SUFFIX = "__reduce_init"
@@ -89,43 +72,43 @@ def _expressions(statement: Statement) -> Iterator[Expr]:
         pending += expr.args
 
 
-def join_inits(body: Stmt) -> Stmt:
+def join_inits(body: ir.Stmt) -> ir.Stmt:
     """`body` with each block `B__reduce_init` that sets what block `B` adds to as the init of `B`, without lists of one."""
     return _JoinInits().visit(body)
 
 
-class _JoinInits(Mutator):
-    @handles(SeqStmt)
-    def sequence(self, node: SeqStmt) -> Stmt:
-        done: list[Stmt] = []
+class _JoinInits(ir.Mutator):
+    @ir.handles(ir.SeqStmt)
+    def sequence(self, node: ir.SeqStmt) -> ir.Stmt:
+        done: list[ir.Stmt] = []
         for stmt in [self.visit(s) for s in node.seq]:
             joined = _joined(done[-1], stmt) if done else None
             if joined is None:
                 done.append(stmt)
             else:
                 done[-1] = joined
-        return SeqStmt.flatten(*done)
+        return ir.SeqStmt.flatten(*done)
 
 
-def _joined(first: Stmt, second: Stmt) -> Stmt | None:
+def _joined(first: ir.Stmt, second: ir.Stmt) -> ir.Stmt | None:
     """Both statements as one, if the first is the init of the block in the loops of the second."""
-    if not isinstance(first, BlockRealize) or not first.block.name_hint.endswith(SUFFIX):
+    if not isinstance(first, ir.BlockRealize) or not first.block.name_hint.endswith(SUFFIX):
         return None
-    loops: list[For] = []
+    loops: list[ir.For] = []
     inner = second
-    while isinstance(inner, For) and inner.kind in (ForKind.SERIAL, ForKind.UNROLLED):
+    while isinstance(inner, ir.For) and inner.kind in (ir.ForKind.SERIAL, ir.ForKind.UNROLLED):
         loops.append(inner)
         inner = inner.body
     name = first.block.name_hint.removesuffix(SUFFIX)
-    if not isinstance(inner, BlockRealize) or inner.block.name_hint != name or inner.block.init is not None:
+    if not isinstance(inner, ir.BlockRealize) or inner.block.name_hint != name or inner.block.init is not None:
         return None
     init = _init_of(first, inner, {loop.loop_var for loop in loops})
     if init is None:
         return None
-    return within_loops(loops, inner.replace(block=inner.block.replace(init=init)))
+    return ir.within_loops(loops, inner.replace(block=inner.block.replace(init=init)))
 
 
-def _init_of(first: BlockRealize, realize: BlockRealize, loops: set[Any]) -> Stmt | None:
+def _init_of(first: ir.BlockRealize, realize: ir.BlockRealize, loops: set[Any]) -> ir.Stmt | None:
     """The body of the block `first` in the variables of the block that adds up; None if it is not an init of it.
 
     TensorIR runs an init whenever the variables that reduce are at their least values. That is the first iteration
@@ -135,29 +118,29 @@ def _init_of(first: BlockRealize, realize: BlockRealize, loops: set[Any]) -> Stm
     store = given.body
     if not is_one(first.predicate) or not is_one(realize.predicate) or given.init is not None:
         return None
-    if not isinstance(store, BufferStore) or store.buffer not in _stored(block):
+    if not isinstance(store, ir.BufferStore) or store.buffer not in _stored(block):
         return None
     axes = list(zip(block.iter_vars, realize.iter_values))
-    reducing = [value for axis, value in axes if axis.iter_type == IterVar.CommReduce]
-    spatial = [(axis.var, value) for axis, value in axes if axis.iter_type != IterVar.CommReduce]
+    reducing = [value for axis, value in axes if axis.iter_type == ir.IterVar.CommReduce]
+    spatial = [(axis.var, value) for axis, value in axes if axis.iter_type != ir.IterVar.CommReduce]
     if len(reducing) != len(loops) or set(reducing) != loops or any(_variables(v) & loops for _, v in spatial):
         return None
-    values: dict[Var, PrimExpr] = {}
+    values: dict[ir.Var, ir.PrimExpr] = {}
     for axis, value in zip(given.iter_vars, first.iter_values):
-        found = next((var for var, other in spatial if structural_equal(value, other)), None)
+        found = next((var for var, other in spatial if ir.structural_equal(value, other)), None)
         if found is None:
             return None
         values[axis.var] = found
-    return substitute(store, values)
+    return ir.substitute(store, values)
 
 
-def _variables(value: PrimExpr) -> set[Var]:
-    found: set[Var] = set()
-    post_order_visit(value, lambda node: found.add(node) if isinstance(node, Var) else None)
+def _variables(value: ir.PrimExpr) -> set[ir.Var]:
+    found: set[ir.Var] = set()
+    ir.post_order_visit(value, lambda node: found.add(node) if isinstance(node, ir.Var) else None)
     return found
 
 
-def _stored(block: Block) -> set[object]:
+def _stored(block: ir.Block) -> set[object]:
     found: set[object] = set()
-    post_order_visit(block.body, lambda node: found.add(node.buffer) if isinstance(node, BufferStore) else None)
+    ir.post_order_visit(block.body, lambda node: found.add(node.buffer) if isinstance(node, ir.BufferStore) else None)
     return found

@@ -4,40 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.cinn.cinn_form import FOR_TYPE, VECTOR_LENGTH
-from tvmagic.ir import (
-    AllocateConst,
-    AttrStmt,
-    Block,
-    Buffer,
-    BufferLoad,
-    BufferRealize,
-    BufferStore,
-    For,
-    IRModule,
-    PrimFunc,
-    ProducerRealize,
-    Var,
-    Visitor,
-    handles,
-)
 from tvmagic.ir.deep_recursion import deep
 
 _OF_LOOPS = {FOR_TYPE, VECTOR_LENGTH}  # annotations that the word in front of `for` says
 
 
-class _LeftOut(Visitor):
+class _LeftOut(ir.Visitor):
     """Looks for what a text of loops, blocks and stores has no words for."""
 
     def __init__(self) -> None:
         self.found = ""
-        self.arrays: dict[Var, Buffer] = {}  # by memory, the array that is accessed in it
+        self.arrays: dict[ir.Var, ir.Buffer] = {}  # by memory, the array that is accessed in it
 
     def say(self, what: str) -> None:
         self.found = self.found or what
 
-    @handles(BufferLoad, BufferStore)
-    def access(self, node: BufferLoad | BufferStore) -> None:
+    @ir.handles(ir.BufferLoad, ir.BufferStore)
+    def access(self, node: ir.BufferLoad | ir.BufferStore) -> None:
         buffer = node.buffer
         known = self.arrays.setdefault(buffer.data, buffer)
         if known is buffer or (known.name, len(known.shape)) == (buffer.name, len(buffer.shape)):
@@ -48,32 +33,32 @@ class _LeftOut(Visitor):
             self.say(f"that `{buffer.name}` is the memory of an array of {len(known.shape)} dimensions")
         self.visit_children(node)
 
-    @handles(For)
-    def loop(self, node: For) -> None:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> None:
         for key in node.annotations.keys() - _OF_LOOPS:
             self.say(f"the annotation `{key}` of a loop")
         self.visit_children(node)
 
-    @handles(Block)
-    def block(self, node: Block) -> None:
+    @ir.handles(ir.Block)
+    def block(self, node: ir.Block) -> None:
         if node.match_buffers:
             self.say("which part of an array a block works on (`match_buffer`)")
         if not node.name_hint:  # made by a pass to hold memory
             self.say("where in the program an array lives")
         self.visit_children(node)
 
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> None:
+    @ir.handles(ir.AttrStmt)
+    def attribute(self, node: ir.AttrStmt) -> None:
         self.say(f"the attribute `{node.attr_key}`")
         self.visit_children(node)
 
-    @handles(AllocateConst)
-    def constant(self, node: AllocateConst) -> None:
+    @ir.handles(ir.AllocateConst)
+    def constant(self, node: ir.AllocateConst) -> None:
         self.say("the values of constant arrays")
         self.visit_children(node)
 
-    @handles(BufferRealize, ProducerRealize)
-    def realize(self, node: BufferRealize | ProducerRealize) -> None:
+    @ir.handles(ir.BufferRealize, ir.ProducerRealize)
+    def realize(self, node: ir.BufferRealize | ir.ProducerRealize) -> None:
         self.say("where in the program an array lives")
         self.visit_children(node)
 
@@ -85,9 +70,9 @@ def left_out(node: Any) -> str:
     Arrays that share memory, attributes, views and the like come with lowering; schedule blocks have none of them.
     """
     look = _LeftOut()
-    functions = list(node.functions.values()) if isinstance(node, IRModule) else [node]
+    functions = list(node.functions.values()) if isinstance(node, ir.IRModule) else [node]
     for function in functions:
-        if isinstance(function, PrimFunc):
+        if isinstance(function, ir.PrimFunc):
             look.arrays.update({buffer.data: buffer for buffer in function.buffer_map.values()})
-        look.visit(function.body if isinstance(function, PrimFunc) else function)
+        look.visit(function.body if isinstance(function, ir.PrimFunc) else function)
     return look.found

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.codegen.text.types import llvm_type
-from tvmagic.ir import Broadcast, Buffer, BufferStore, DataType, IntImm, PrimExpr, Ramp, Var
 
-INT64 = DataType("int64")
+INT64 = ir.DataType("int64")
 
 
-def check_access(context: Any, emitter: Any, node: Any, indices: tuple[PrimExpr, ...], predicate: str | None) -> None:
+def check_access(
+    context: Any, emitter: Any, node: Any, indices: tuple[ir.PrimExpr, ...], predicate: str | None
+) -> None:
     """Stop with a BoundsError where an index of `node` is outside its buffer, or its place outside the memory.
 
     `indices` are those of `node`, with variables for what is computed already.
     """
-    buffer: Buffer = node.buffer
+    buffer: ir.Buffer = node.buffer
     active = emitter.mask if predicate is None else predicate
     lanes = indices[-1].dtype.lanes if indices else 1
     extents = [_wide(emitter, size) for size in buffer.shape]
@@ -56,7 +58,7 @@ def _or_idle(emitter: Any, inside: str, predicate: str | None = None, lanes: int
     return emitter.out.op(f"or i1 {inside}, {idle}")
 
 
-def _is_inside(emitter: Any, index: PrimExpr, extent: str) -> bool:
+def _is_inside(emitter: Any, index: ir.PrimExpr, extent: str) -> bool:
     """Whether an index is known to be below `extent`, an i64, before the program runs.
 
     Never of the memory of a strided argument, whose size is computed: there, places may lie before the pointer.
@@ -64,26 +66,26 @@ def _is_inside(emitter: Any, index: PrimExpr, extent: str) -> bool:
     return extent[0] != "%" and emitter.intervals.inside(index, int(extent))
 
 
-def _from_begin(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+def _from_begin(buffer: ir.Buffer, indices: tuple[ir.PrimExpr, ...]) -> tuple[ir.PrimExpr, ...]:
     """The indices of an access, counted from the begin of its buffer: a flat one has its offset in it."""
     offset = buffer.elem_offset
     if len(indices) != 1 or buffer.strides or _is_zero(offset):
         return indices
     (index,) = indices
-    if isinstance(index, Ramp):
-        return (Ramp(index.base - offset, index.stride, index.lanes),)
-    return (index - (offset if index.dtype.lanes == 1 else Broadcast(offset, index.dtype.lanes)),)
+    if isinstance(index, ir.Ramp):
+        return (ir.Ramp(index.base - offset, index.stride, index.lanes),)
+    return (index - (offset if index.dtype.lanes == 1 else ir.Broadcast(offset, index.dtype.lanes)),)
 
 
 def _check_place(
-    context: Any, emitter: Any, node: Any, indices: tuple[PrimExpr, ...], predicate: str | None, memory: str
+    context: Any, emitter: Any, node: Any, indices: tuple[ir.PrimExpr, ...], predicate: str | None, memory: str
 ) -> None:
     """Stop where the flat place of an access is outside the `memory` elements behind its pointer."""
     index = emitter.flat_index(node.buffer, indices)
     if _is_inside(emitter, index, memory):
         return
     before = _before(context, emitter, node.buffer.data)
-    what = f"{'store to' if isinstance(node, BufferStore) else 'load from'} buffer `{node.buffer.name}`"
+    what = f"{'store to' if isinstance(node, ir.BufferStore) else 'load from'} buffer `{node.buffer.name}`"
     for place, _ in _ends(emitter, index, emitter.mask if predicate is None else predicate):
         ok = emitter.out.op(f"icmp ult i64 {_moved(emitter, place, before)}, {memory}")
         ok = _or_idle(emitter, ok, predicate, index.dtype.lanes)
@@ -112,7 +114,7 @@ def check_index(context: Any, emitter: Any, call: Any, value: str) -> None:
 def check_pointer(context: Any, emitter: Any, call: Any) -> None:
     """Stop where the region that `tvm_access_ptr` hands on goes beyond the memory of its buffer."""
     kind, data, offset, extent, _ = call.args
-    memory = memory_size(context, emitter, data, kind, whole_rows=True) if isinstance(data, Var) else None
+    memory = memory_size(context, emitter, data, kind, whole_rows=True) if isinstance(data, ir.Var) else None
     if memory is None or offset.dtype.lanes > 1:
         return
     first, count = _wide(emitter, offset), _wide(emitter, extent)
@@ -127,13 +129,15 @@ def check_pointer(context: Any, emitter: Any, call: Any) -> None:
     emitter.fail_unless(inside, context.site("region", call, what), [first, count, memory])
 
 
-def _is_zero(value: PrimExpr) -> bool:
-    return isinstance(value, IntImm) and value.value == 0
+def _is_zero(value: ir.PrimExpr) -> bool:
+    return isinstance(value, ir.IntImm) and value.value == 0
 
 
-def _wide(emitter: Any, value: PrimExpr) -> str:
+def _wide(emitter: Any, value: ir.PrimExpr) -> str:
     return (
-        emitter.convert(emitter.visit(value), value.dtype, INT64) if not isinstance(value, IntImm) else str(value.value)
+        emitter.convert(emitter.visit(value), value.dtype, INT64)
+        if not isinstance(value, ir.IntImm)
+        else str(value.value)
     )
 
 
@@ -145,7 +149,7 @@ def _least(emitter: Any, a: str, b: str | None) -> str:
     return emitter.intrinsic("smin", INT64, a, b)
 
 
-def memory_size(context: Any, emitter: Any, data: Var, element: Any, whole_rows: bool = False) -> str | None:
+def memory_size(context: Any, emitter: Any, data: ir.Var, element: Any, whole_rows: bool = False) -> str | None:
     """How many elements of the dtype of `element` the memory behind `data` holds; None if that is not known.
 
     `whole_rows`: the last row of a strided buffer counts with what is between it and a next one, as the region that
@@ -154,8 +158,8 @@ def memory_size(context: Any, emitter: Any, data: Var, element: Any, whole_rows:
     known = context.sizes.get(data)
     if known is None:
         return None
-    shape, dtype = (known.shape, known.dtype) if isinstance(known, Buffer) else known
-    strides: tuple[PrimExpr, ...] = known.strides if isinstance(known, Buffer) else ()
+    shape, dtype = (known.shape, known.dtype) if isinstance(known, ir.Buffer) else known
+    strides: tuple[ir.PrimExpr, ...] = known.strides if isinstance(known, ir.Buffer) else ()
     if strides and len(strides) == len(shape):
         total = _span(emitter, shape, strides)
         if whole_rows:
@@ -184,12 +188,12 @@ def _span(emitter: Any, shape: Any, strides: Any) -> str:
     return emitter.out.op(f"select i1 {some}, i64 {total}, i64 0")
 
 
-def _before(context: Any, emitter: Any, data: Var) -> str:
+def _before(context: Any, emitter: Any, data: ir.Var) -> str:
     """How many elements of an argument lie before its pointer: those that strides below 0 lead to."""
     known = context.sizes.get(data)
     total = "0"
-    for extent, stride in zip(known.shape, known.strides) if isinstance(known, Buffer) else ():
-        if not isinstance(stride, IntImm) or stride.value < 0:
+    for extent, stride in zip(known.shape, known.strides) if isinstance(known, ir.Buffer) else ():
+        if not isinstance(stride, ir.IntImm) or stride.value < 0:
             steps = emitter.intrinsic("smin", INT64, _steps(emitter, _wide(emitter, extent), stride), "0")
             total = emitter.out.op(f"sub i64 {total}, {steps}")
     return total
@@ -200,7 +204,7 @@ def _moved(emitter: Any, place: str, before: str) -> str:
     return place if before == "0" else emitter.out.op(f"add i64 {place}, {before}")
 
 
-def _steps(emitter: Any, size: str, stride: PrimExpr) -> str:
+def _steps(emitter: Any, size: str, stride: ir.PrimExpr) -> str:
     """The elements from the first to the last of a dimension of `size`."""
     return _multiplied(emitter, emitter.out.op(f"sub i64 {size}, 1"), _wide(emitter, stride))
 
@@ -211,11 +215,11 @@ def _multiplied(emitter: Any, a: str, b: str) -> str:
     return emitter.out.op(f"mul i64 {a}, {b}")
 
 
-def _ends(emitter: Any, index: PrimExpr, active: str | None) -> list[tuple[str, bool]]:
+def _ends(emitter: Any, index: ir.PrimExpr, active: str | None) -> list[tuple[str, bool]]:
     """The least and the largest position of `index` over its active lanes, as i64."""
     if index.dtype.lanes == 1:
         return [(_wide(emitter, index), True)]
-    if isinstance(index, Ramp) and active is None:
+    if isinstance(index, ir.Ramp) and active is None:
         base, stride = _wide(emitter, index.base), _wide(emitter, index.stride)
         reach = emitter.out.op(f"mul i64 {stride}, {index.dtype.lanes - 1}")
         return [(base, True), (emitter.out.op(f"add i64 {base}, {reach}"), False)]

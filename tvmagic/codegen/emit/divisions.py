@@ -4,37 +4,39 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.codegen.math.math_library import libm_call
 from tvmagic.codegen.text.types import constant, llvm_type
-from tvmagic.ir import BinaryOp, DataType, Div, FloorDiv, FloorMod, Mod
 
 
-def float_division(emitter: Any, node: BinaryOp) -> str:
+def float_division(emitter: Any, node: ir.BinaryOp) -> str:
     a, b = emitter.visit(node.a), emitter.visit(node.b)
     dtype = node.dtype
-    if dtype.bits > 16 or (isinstance(node, Div) and dtype.code != "bfloat"):
+    if dtype.bits > 16 or (isinstance(node, ir.Div) and dtype.code != "bfloat"):
         return _quotient_of_floats(emitter, type(node), dtype, a, b)
-    wide = DataType("float32").with_lane_code(dtype.lane_code)  # 16-bit floats are computed in float32 and rounded once
+    wide = ir.DataType("float32").with_lane_code(
+        dtype.lane_code
+    )  # 16-bit floats are computed in float32 and rounded once
     x, y = (emitter.convert(v, dtype, wide) for v in (a, b))
     return emitter.convert(_quotient_of_floats(emitter, type(node), wide, x, y), wide, dtype)
 
 
-def _quotient_of_floats(emitter: Any, op: type, dtype: DataType, a: str, b: str) -> str:
+def _quotient_of_floats(emitter: Any, op: type, dtype: ir.DataType, a: str, b: str) -> str:
     kind = llvm_type(dtype)
-    if op is Div:
+    if op is ir.Div:
         return emitter.out.op(f"fdiv {kind} {a}, {b}")
     if emitter.context.family.launches:  # LLVM's `frem` is not exact there
         rest = libm_call(emitter, "fmod", dtype, [a, b])
     else:
         rest = emitter.out.op(f"frem {kind} {a}, {b}")
-    if op is Mod:
+    if op is ir.Mod:
         return rest
-    if op is FloorMod:
+    if op is ir.FloorMod:
         return _floor_of_float_rest(emitter, dtype, rest, b)
     return _floor_of_float_quotient(emitter, dtype, a, b, rest)
 
 
-def _floor_of_float_quotient(emitter: Any, dtype: DataType, a: str, b: str, rest: str) -> str:
+def _floor_of_float_quotient(emitter: Any, dtype: ir.DataType, a: str, b: str, rest: str) -> str:
     """NumPy's `a // b`: what remains is taken off first, so that the quotient is nearly whole."""
     out, kind, flags = emitter.out, llvm_type(dtype), emitter.condition_type(dtype)
     zero, one = constant(dtype, 0.0), constant(dtype, 1.0)
@@ -54,7 +56,7 @@ def _floor_of_float_quotient(emitter: Any, dtype: DataType, a: str, b: str, rest
     return out.op(f"select {flags} {by_zero}, {kind} {plain}, {kind} {whole}")
 
 
-def _floor_of_float_rest(emitter: Any, dtype: DataType, rest: str, b: str) -> str:
+def _floor_of_float_rest(emitter: Any, dtype: ir.DataType, rest: str, b: str) -> str:
     kind, zero, flags = llvm_type(dtype), constant(dtype, 0.0), emitter.condition_type(dtype)
     signs = [emitter.out.op(f"fcmp olt {kind} {x}, {zero}") for x in (rest, b)]
     differ = emitter.out.op(f"xor {flags} {signs[0]}, {signs[1]}")
@@ -67,13 +69,13 @@ def _floor_of_float_rest(emitter: Any, dtype: DataType, rest: str, b: str) -> st
     return emitter.out.op(f"select {flags} {is_zero}, {kind} {signed_zero}, {kind} {moved}")
 
 
-def integer_division(emitter: Any, node: BinaryOp, a: str, b: str) -> str:
+def integer_division(emitter: Any, node: ir.BinaryOp, a: str, b: str) -> str:
     """Quotient or remainder of integers, by the cheapest instructions that are right."""
     dtype = node.dtype
-    kind, remainder = llvm_type(dtype), isinstance(node, (Mod, FloorMod))
+    kind, remainder = llvm_type(dtype), isinstance(node, (ir.Mod, ir.FloorMod))
     low_a, high_a = emitter.intervals.of(node.a)
     low_b, high_b = emitter.intervals.of(node.b)
-    floors = isinstance(node, (FloorDiv, FloorMod))
+    floors = isinstance(node, (ir.FloorDiv, ir.FloorMod))
     power = low_b == high_b > 0 and low_b & (low_b - 1) == 0
     if power and (floors or low_a >= 0):
         if remainder:
@@ -87,12 +89,12 @@ def integer_division(emitter: Any, node: BinaryOp, a: str, b: str) -> str:
     return _guarded_division(emitter, node, a, b, word, unsigned or not floors)
 
 
-def low_bits(emitter: Any, dtype: DataType, a: str, mask: int) -> str:
+def low_bits(emitter: Any, dtype: ir.DataType, a: str, mask: int) -> str:
     """`a & mask` for a mask of low bits."""
     return emitter.out.op(f"and {llvm_type(dtype)} {a}, {unseen(emitter, dtype, a, constant(dtype, mask))}")
 
 
-def unseen(emitter: Any, dtype: DataType, a: str, number: str) -> str:
+def unseen(emitter: Any, dtype: ir.DataType, a: str, number: str) -> str:
     """A number by which `a` comes to wrap around, or to lose its upper bits, so that LLVM does not see it.
 
     LLVM 22.1 reads an index `i & 3`, or `i << 30 >> 30`, as one that goes on by ones, and vectorizes loops so without asking
@@ -106,7 +108,7 @@ def unseen(emitter: Any, dtype: DataType, a: str, number: str) -> str:
     return emitter.out.op(f"select i1 {is_known}, {kind} {number}, {kind} {emitter.out.hidden(kind, number)}")
 
 
-def _guarded_division(emitter: Any, node: BinaryOp, a: str, b: str, word: str, plain: bool) -> str:
+def _guarded_division(emitter: Any, node: ir.BinaryOp, a: str, b: str, word: str, plain: bool) -> str:
     """Division by what may be zero, or may be -1 with the least integer over it: the machine
     would stop the process. Zero and the least integer come out, as in NumPy."""
     dtype, kind, flags = node.dtype, llvm_type(node.dtype), emitter.condition_type(node.dtype)
@@ -123,18 +125,18 @@ def _guarded_division(emitter: Any, node: BinaryOp, a: str, b: str, word: str, p
     return emitter.out.op(f"select {flags} {by_zero}, {kind} {zero}, {kind} {result}")
 
 
-def _rounded(emitter: Any, node: BinaryOp, a: str, b: str, result: str, plain: bool) -> str:
+def _rounded(emitter: Any, node: ir.BinaryOp, a: str, b: str, result: str, plain: bool) -> str:
     if plain:
         return result
     dtype, kind, flags = node.dtype, llvm_type(node.dtype), emitter.condition_type(node.dtype)
     zero = constant(dtype, 0)
     rest = result
-    if isinstance(node, FloorDiv):
+    if isinstance(node, ir.FloorDiv):
         rest = emitter.out.op(f"sub {kind} {a}, {emitter.out.op(f'mul {kind} {result}, {b}')}")
     signs = emitter.out.op(f"xor {kind} {rest}, {b}")
     differ = emitter.out.op(f"icmp slt {kind} {signs}, {zero}")
     some = emitter.out.op(f"icmp ne {kind} {rest}, {zero}")
     wrong = emitter.out.op(f"and {flags} {differ}, {some}")
-    change = constant(dtype, -1) if isinstance(node, FloorDiv) else b
+    change = constant(dtype, -1) if isinstance(node, ir.FloorDiv) else b
     moved = emitter.out.op(f"add {kind} {result}, {change}")
     return emitter.out.op(f"select {flags} {wrong}, {kind} {moved}, {kind} {result}")

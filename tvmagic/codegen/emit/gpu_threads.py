@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.codegen.text.types import place_type
 from tvmagic.errors import BuildError
-from tvmagic.ir import (
-    Allocate,
-    AssertStmt,
-    AttrStmt,
-    For,
-    IterVar,
-    Stmt,
-    Var,
-)
 
 _REGISTERS = {
     f"{name}.{axis}": f"{word}.{axis}" for name, word in (("blockIdx", "ctaid"), ("threadIdx", "tid")) for axis in "xyz"
@@ -27,10 +19,10 @@ class GpuThreads:
     def __init__(self, context: Any) -> None:
         self.context = context
 
-    def launch(self, emitter: Any, stmt: AttrStmt) -> Stmt:
+    def launch(self, emitter: Any, stmt: ir.AttrStmt) -> ir.Stmt:
         """`AttrStmt(IterVar, "thread_extent", extent)`."""
         node = stmt.node
-        if not isinstance(node, IterVar):
+        if not isinstance(node, ir.IterVar):
             return stmt.body
         if not self.context.family.launches or stmt.attr_key != "thread_extent":
             raise BuildError(
@@ -43,14 +35,14 @@ class GpuThreads:
         emitter.intervals.counts(node.var, stmt.value)
         return stmt.body
 
-    def bind(self, emitter: Any, stmt: For) -> Stmt:
+    def bind(self, emitter: Any, stmt: ir.For) -> ir.Stmt:
         """A thread-bound loop."""
         tag = stmt.thread_binding.thread_tag if stmt.thread_binding is not None else ""
         self._bind(emitter, stmt.loop_var, tag, stmt)
         emitter.intervals.counts(stmt.loop_var, stmt.extent)
         return stmt.body
 
-    def _bind(self, emitter: Any, var: Var, tag: str, node: Any) -> None:
+    def _bind(self, emitter: Any, var: ir.Var, tag: str, node: Any) -> None:
         if tag.startswith("vthread"):
             raise BuildError(
                 "virtual threads are not lowered yet",
@@ -72,13 +64,13 @@ class GpuThreads:
         emitter.values[var] = value
         emitter.index_values.add(value)
 
-    def own(self, emitter: Any, stmt: Allocate, count: int | None) -> str:
+    def own(self, emitter: Any, stmt: ir.Allocate, count: int | None) -> str:
         """Memory that each thread has of its own."""
         if count is None:
             raise variable_size(stmt)
         return emitter.out.at_entry(f"alloca [{max(count, 1)} x {place_type(stmt.dtype)}], align 64")
 
-    def shared(self, stmt: Allocate, count: int | None) -> str:
+    def shared(self, stmt: ir.Allocate, count: int | None) -> str:
         """Memory that the threads of a block share."""
         if count is None:
             raise BuildError(
@@ -93,7 +85,7 @@ class GpuThreads:
         return f"addrspacecast (ptr addrspace(3) {name} to ptr)"
 
 
-def variable_size(stmt: Allocate) -> BuildError:
+def variable_size(stmt: ir.Allocate) -> BuildError:
     """The error of memory of a thread whose size is not constant."""
     name = stmt.buffer_var.name
     return BuildError(
@@ -103,7 +95,7 @@ def variable_size(stmt: Allocate) -> BuildError:
     )
 
 
-def no_assertions(stmt: AssertStmt) -> BuildError:
+def no_assertions(stmt: ir.AssertStmt) -> BuildError:
     """The error of an assertion inside a kernel."""
     return BuildError(
         "a kernel cannot stop with the error of an assertion", node=stmt, code="codegen.gpu.assertion_in_kernel"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.codegen.emit.divisions import low_bits, unseen
 from tvmagic.codegen.math.math_library import libm_call
 from tvmagic.codegen.text.llvm_names import names
 from tvmagic.codegen.text.rules import LIBRARY, OWN, RULES, fixed_point_shifts, large_uint, rule
 from tvmagic.codegen.text.types import constant, lanes_name, llvm_type, place_type, suffix
 from tvmagic.errors import BuildError
-from tvmagic.ir import BufferLoad, Call, DataType, IntImm, StringImm, Var
 from tvmagic.ir.dtype import integer_limits
 from tvmagic.ir.query import contains, is_call
 from tvmagic.target import cpu_and_features
@@ -19,10 +19,10 @@ from tvmagic.target.check import why_refused
 from tvmagic.target.families import ELSEWHERE, families
 from tvmagic.tir.transform.expressions.next_after import next_small
 
-FLOAT32, FLOAT64, INT64 = DataType("float32"), DataType("float64"), DataType("int64")
+FLOAT32, FLOAT64, INT64 = ir.DataType("float32"), ir.DataType("float64"), ir.DataType("int64")
 
 
-def _args(emitter: Any, call: Call) -> list[str]:
+def _args(emitter: Any, call: ir.Call) -> list[str]:
     return [emitter.visit(arg) for arg in call.args]
 
 
@@ -37,7 +37,7 @@ _MACHINE = {
 MATH_NAMES = sorted({*_MACHINE, *LIBRARY, "sigmoid", "rsqrt"})
 
 
-def _in_float32(emitter: Any, call: Call, args: list[str], compute: Callable[[DataType, list[str]], str]) -> str:
+def _in_float32(emitter: Any, call: ir.Call, args: list[str], compute: Callable[[ir.DataType, list[str]], str]) -> str:
     """16-bit floats are computed in float32 and rounded once."""
     dtype = call.dtype
     if not (dtype.is_float and dtype.bits == 16):
@@ -47,7 +47,7 @@ def _in_float32(emitter: Any, call: Call, args: list[str], compute: Callable[[Da
     return emitter.convert(compute(wide, widened), wide, dtype)
 
 
-def _math(emitter: Any, call: Call) -> str:
+def _math(emitter: Any, call: ir.Call) -> str:
     name = call.op.name.removeprefix("tir.")  # type: ignore[union-attr]
     if not call.dtype.is_float:
         raise BuildError(
@@ -59,7 +59,7 @@ def _math(emitter: Any, call: Call) -> str:
     if name == "nextafter" and call.dtype.bits == 16:  # not the neighbour among the numbers of float32
         return emitter.visit(next_small(call, *call.args))
 
-    def compute(dtype: DataType, args: list[str]) -> str:
+    def compute(dtype: ir.DataType, args: list[str]) -> str:
         if (name, dtype.bits) in OWN:
             kind = llvm_type(dtype)
             values = ", ".join(f"{kind} {a}" for a in args)
@@ -78,7 +78,7 @@ for _name in [*LIBRARY, "sigmoid"]:
 
 
 @rule(*_MACHINE)
-def _machine(emitter: Any, call: Call) -> str:
+def _machine(emitter: Any, call: ir.Call) -> str:
     name = call.op.name.removeprefix("tir.")  # type: ignore[union-attr]
     args = _args(emitter, call)
     if not call.dtype.is_float:
@@ -93,7 +93,7 @@ def _machine(emitter: Any, call: Call) -> str:
     return _in_float32(emitter, call, args, lambda dtype, values: emitter.intrinsic(intrinsic, dtype, *values))
 
 
-def _small_fma(emitter: Any, call: Call, args: list[str]) -> str:
+def _small_fma(emitter: Any, call: ir.Call, args: list[str]) -> str:
     """x y + z of 16-bit floats, rounded once.
 
     In float64 the product is exact. The sum is rounded to odd (its last bit is set if something is lost), so that the
@@ -112,7 +112,7 @@ def _small_fma(emitter: Any, call: Call, args: list[str]) -> str:
     zero, one, none = constant(wide, 0.0), constant(bits, 1), constant(bits, 0)
     number = op(f"bitcast {kind} {total} to {whole}")
     even = op(f"icmp eq {whole} {op(f'and {whole} {number}, {one}')}, {none}")
-    flags = llvm_type(DataType("bool").with_lane_code(call.dtype.lane_code))
+    flags = llvm_type(ir.DataType("bool").with_lane_code(call.dtype.lane_code))
     wrong = op(f"and {flags} {even}, {op(f'fcmp one {kind} {lost}, {zero}')}")
     apart = op(f"xor {flags} {op(f'fcmp ogt {kind} {lost}, {zero}')}, {op(f'fcmp ogt {kind} {total}, {zero}')}")
     step = op(f"select {flags} {apart}, {whole} {constant(bits, -1)}, {whole} {one}")
@@ -120,7 +120,7 @@ def _small_fma(emitter: Any, call: Call, args: list[str]) -> str:
     return emitter.convert(op(f"bitcast {whole} {odd} to {kind}"), wide, call.dtype)
 
 
-def _integer_machine(emitter: Any, call: Call, name: str, args: list[str]) -> str:
+def _integer_machine(emitter: Any, call: ir.Call, name: str, args: list[str]) -> str:
     dtype = call.dtype
     if name == "fabs":
         return emitter.intrinsic("abs", dtype, *args, extra="i1 false") if dtype.is_int else args[0]
@@ -133,8 +133,8 @@ def _integer_machine(emitter: Any, call: Call, name: str, args: list[str]) -> st
 
 
 @rule("rsqrt")
-def _rsqrt(emitter: Any, call: Call) -> str:
-    def compute(dtype: DataType, args: list[str]) -> str:
+def _rsqrt(emitter: Any, call: ir.Call) -> str:
+    def compute(dtype: ir.DataType, args: list[str]) -> str:
         root = emitter.intrinsic("sqrt", dtype, args[0])
         return emitter.out.op(f"fdiv {llvm_type(dtype)} {constant(dtype, 1.0)}, {root}")
 
@@ -142,13 +142,13 @@ def _rsqrt(emitter: Any, call: Call) -> str:
 
 
 @rule("isnan")
-def _isnan(emitter: Any, call: Call) -> str:
+def _isnan(emitter: Any, call: ir.Call) -> str:
     value = emitter.visit(call.args[0])
     return emitter.float_comparison("uno", call.args[0].dtype, value, value)
 
 
 @rule("isinf", "isfinite")
-def _isinf(emitter: Any, call: Call) -> str:
+def _isinf(emitter: Any, call: ir.Call) -> str:
     dtype, value = call.args[0].dtype, emitter.visit(call.args[0])
     if dtype.code == "bfloat" or dtype.bits == 16 and emitter.context.family.widens_half:
         value, dtype = emitter.convert(value, dtype, FLOAT32.with_lanes(dtype.lanes)), FLOAT32.with_lanes(dtype.lanes)
@@ -161,14 +161,14 @@ def _isinf(emitter: Any, call: Call) -> str:
 
 
 @rule("popcount")
-def _popcount(emitter: Any, call: Call) -> str:
+def _popcount(emitter: Any, call: ir.Call) -> str:
     dtype = call.args[0].dtype
     count = emitter.intrinsic("ctpop", dtype, emitter.visit(call.args[0]))
     return emitter.convert(count, dtype, call.dtype)
 
 
 @rule("clz")
-def _clz(emitter: Any, call: Call) -> str:
+def _clz(emitter: Any, call: ir.Call) -> str:
     dtype = call.args[0].dtype
     count = emitter.intrinsic("ctlz", dtype, emitter.visit(call.args[0]), extra="i1 false")
     return emitter.convert(count, dtype, call.dtype)
@@ -178,7 +178,7 @@ _BITS = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
 
 
 @rule(*_BITS)
-def _bitwise(emitter: Any, call: Call) -> str:
+def _bitwise(emitter: Any, call: ir.Call) -> str:
     a, b = _args(emitter, call)
     name = call.op.name[4:]  # type: ignore[union-attr]
     low, high = emitter.intervals.of(call.args[1])
@@ -188,20 +188,20 @@ def _bitwise(emitter: Any, call: Call) -> str:
 
 
 @rule("bitwise_not")
-def _bitwise_not(emitter: Any, call: Call) -> str:
+def _bitwise_not(emitter: Any, call: ir.Call) -> str:
     value = emitter.visit(call.args[0])
     return emitter.out.op(f"xor {llvm_type(call.dtype)} {value}, {constant(call.dtype, -1)}")
 
 
 @rule("shift_left", "shift_right")
-def _shift(emitter: Any, call: Call) -> str:
+def _shift(emitter: Any, call: ir.Call) -> str:
     a, b = _args(emitter, call)
     dtype, kind = call.dtype, llvm_type(call.dtype)
     left = call.op.name == "tir.shift_left"  # type: ignore[union-attr]
     word = "shl" if left else "ashr" if dtype.is_int else "lshr"
     low, high = emitter.intervals.of(call.args[1])
     if 0 <= low and high < dtype.bits:
-        if left and low == high and not contains(call.args[0], BufferLoad):
+        if left and low == high and not contains(call.args[0], ir.BufferLoad):
             (least, most), limits = emitter.intervals.of(call.args[0]), integer_limits(dtype.element_of)
             if least << low < limits[0] or most << low > limits[1]:
                 b = unseen(emitter, dtype, a, b)
@@ -224,12 +224,12 @@ def _shift(emitter: Any, call: Call) -> str:
 
 
 @rule("large_uint_imm")
-def _large(emitter: Any, call: Call) -> str:
+def _large(emitter: Any, call: ir.Call) -> str:
     return constant(call.dtype, large_uint(call))
 
 
 @rule("q_multiply_shift")
-def _q_multiply_shift(emitter: Any, call: Call) -> str:
+def _q_multiply_shift(emitter: Any, call: ir.Call) -> str:
     """round(x * y * 2^-q * 2^s) with y a fixed-point number of q fractional bits."""
     x, y = call.args[:2]
     left, right = fixed_point_shifts(call)
@@ -247,24 +247,24 @@ def _q_multiply_shift(emitter: Any, call: Call) -> str:
 
 
 @rule("if_then_else")
-def _if_then_else(emitter: Any, call: Call) -> str:
+def _if_then_else(emitter: Any, call: ir.Call) -> str:
     condition, then, other = call.args
     return emitter.conditional(condition, then, other)
 
 
 @rule("checked_index")
-def _checked_index(emitter: Any, call: Call) -> str:
+def _checked_index(emitter: Any, call: ir.Call) -> str:
     """An index that stops the function if it is outside its dimension."""
     return emitter.context.check_index(emitter, call)
 
 
 @rule("likely", "tvm_thread_invariant")
-def _same(emitter: Any, call: Call) -> str:
+def _same(emitter: Any, call: ir.Call) -> str:
     return emitter.visit(call.args[0])
 
 
 @rule("assume")
-def _assume(emitter: Any, call: Call) -> str:
+def _assume(emitter: Any, call: ir.Call) -> str:
     if not emitter.context.check_bounds and call.args[0].dtype.lanes == 1:
         name = emitter.context.text.declare("llvm.assume", "void", "i1")
         emitter.out.do(f"call void {name}(i1 {emitter.visit(call.args[0])})")
@@ -272,14 +272,14 @@ def _assume(emitter: Any, call: Call) -> str:
 
 
 @rule("undef")
-def _undef(emitter: Any, call: Call) -> str:
+def _undef(emitter: Any, call: ir.Call) -> str:
     return "undef"
 
 
 @rule(
     "ignore_loop_partition", "end_of_function", "tvm_storage_sync", "start_profile_intrinsic", "end_profile_intrinsic"
 )
-def _nothing(emitter: Any, call: Call) -> str:
+def _nothing(emitter: Any, call: ir.Call) -> str:
     if emitter.context.family.launches and call.op.name == "tir.tvm_storage_sync":  # type: ignore[union-attr]
         name = emitter.context.text.declare("llvm.nvvm.barrier0", "void", "", "convergent nounwind")
         emitter.out.do(f"call void {name}()")
@@ -287,7 +287,7 @@ def _nothing(emitter: Any, call: Call) -> str:
 
 
 @rule("reinterpret")
-def _reinterpret(emitter: Any, call: Call) -> str:
+def _reinterpret(emitter: Any, call: ir.Call) -> str:
     source, target = call.args[0].dtype, call.dtype
     value = emitter.visit(call.args[0])
     if source.bits * source.lanes != target.bits * target.lanes:
@@ -302,7 +302,7 @@ def _reinterpret(emitter: Any, call: Call) -> str:
 
 
 @rule("vectorlow", "vectorhigh")
-def _half(emitter: Any, call: Call) -> str:
+def _half(emitter: Any, call: ir.Call) -> str:
     dtype, lanes = call.args[0].dtype, call.dtype.lanes
     first = 0 if call.op.name == "tir.vectorlow" else dtype.lanes - lanes  # type: ignore[union-attr]
     places = ", ".join(f"i32 {first + i}" for i in range(lanes))
@@ -313,7 +313,7 @@ def _half(emitter: Any, call: Call) -> str:
 
 
 @rule("vectorcombine")
-def _combine(emitter: Any, call: Call) -> str:
+def _combine(emitter: Any, call: ir.Call) -> str:
     kind, lanes = llvm_type(call.args[0].dtype), call.dtype.lanes
     a, b = _args(emitter, call)
     places = ", ".join(f"i32 {i}" for i in range(lanes))
@@ -321,7 +321,7 @@ def _combine(emitter: Any, call: Call) -> str:
 
 
 @rule("get_active_lane_mask")
-def _active_lanes(emitter: Any, call: Call) -> str:
+def _active_lanes(emitter: Any, call: ir.Call) -> str:
     base, limit = (emitter.convert(emitter.visit(a), a.dtype, INT64) for a in call.args)
     flags, name = llvm_type(call.dtype), f"llvm.get.active.lane.mask.{lanes_name(call.dtype.lane_code)}i1.i64"
     name = emitter.context.text.declare(name, flags, "i64, i64")
@@ -329,27 +329,27 @@ def _active_lanes(emitter: Any, call: Call) -> str:
 
 
 @rule("vscale")
-def _vscale(emitter: Any, call: Call) -> str:
+def _vscale(emitter: Any, call: ir.Call) -> str:
     return emitter.out.op(f"call i32 {emitter.context.text.declare('llvm.vscale.i32', 'i32', '')}()")
 
 
 # ---------------------------------------------------------------------------- pointers
 
 
-def _element_address(emitter: Any, load: BufferLoad) -> str:
+def _element_address(emitter: Any, load: ir.BufferLoad) -> str:
     index = emitter.flat_index(load.buffer, load.indices)
     return emitter.address(load.buffer, emitter.wide_index(getattr(index, "base", index)))
 
 
 @rule("address_of")
-def _address_of(emitter: Any, call: Call) -> str:
-    if not isinstance(call.args[0], BufferLoad):
+def _address_of(emitter: Any, call: ir.Call) -> str:
+    if not isinstance(call.args[0], ir.BufferLoad):
         raise BuildError("`address_of` takes an element of a buffer", node=call, code="codegen.wrong_address_of")
     return _element_address(emitter, call.args[0])
 
 
 @rule("tvm_access_ptr")
-def _access_ptr(emitter: Any, call: Call) -> str:
+def _access_ptr(emitter: Any, call: ir.Call) -> str:
     emitter.context.check_pointer(emitter, call)
     kind, pointer, offset = call.args[0].dtype, emitter.visit(call.args[1]), call.args[2]
     index = emitter.wide_index(offset)
@@ -357,14 +357,14 @@ def _access_ptr(emitter: Any, call: Call) -> str:
 
 
 @rule("isnullptr")
-def _isnullptr(emitter: Any, call: Call) -> str:
+def _isnullptr(emitter: Any, call: ir.Call) -> str:
     return emitter.out.op(f"icmp eq ptr {emitter.visit(call.args[0])}, null")
 
 
 @rule("prefetch")
-def _prefetch(emitter: Any, call: Call) -> str:
+def _prefetch(emitter: Any, call: ir.Call) -> str:
     load = call.args[0]
-    place = _element_address(emitter, load) if isinstance(load, BufferLoad) else emitter.visit(load)
+    place = _element_address(emitter, load) if isinstance(load, ir.BufferLoad) else emitter.visit(load)
     hints = [str(int(a)) for a in call.args[1:]]
     write, locality, data = (hints + ["0", "3", "1"][len(hints) :])[:3]
     name = emitter.context.text.declare("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
@@ -373,7 +373,7 @@ def _prefetch(emitter: Any, call: Call) -> str:
 
 
 @rule("atomic_add")
-def _atomic_add(emitter: Any, call: Call) -> str:
+def _atomic_add(emitter: Any, call: ir.Call) -> str:
     dtype, kind = call.dtype, llvm_type(call.dtype)
     if not dtype.is_scalar or dtype.is_bool or dtype.code == "bfloat" or dtype.is_handle:
         raise BuildError(
@@ -388,9 +388,9 @@ def _atomic_add(emitter: Any, call: Call) -> str:
 
 
 @rule("call_extern", "call_pure_extern")
-def _extern(emitter: Any, call: Call) -> str:
+def _extern(emitter: Any, call: ir.Call) -> str:
     name = call.args[0]
-    if not isinstance(name, StringImm):
+    if not isinstance(name, ir.StringImm):
         raise BuildError(
             "the first argument of `call_extern` is the function's name", node=call, code="codegen.wrong_extern_name"
         )
@@ -412,7 +412,7 @@ def _extern(emitter: Any, call: Call) -> str:
 _BLOCKS = {"memcpy": "llvm.memcpy.p0.p0", "memmove": "llvm.memmove.p0.p0", "memset": "llvm.memset.p0"}
 
 
-def _block_call(emitter: Any, call: Call, name: str) -> str:
+def _block_call(emitter: Any, call: ir.Call, name: str) -> str:
     types, values = _foreign_operands(emitter, call.args[1:])
     if name == "memset" and types[1] != "i8":
         value = emitter.out.op(f"trunc {values[1]} to i8")
@@ -422,7 +422,7 @@ def _block_call(emitter: Any, call: Call, name: str) -> str:
     return values[0].removeprefix("ptr ") if call.dtype.is_handle else "0"
 
 
-def _foreign(emitter: Any, call: Call, name: str, args: tuple[Any, ...]) -> str:
+def _foreign(emitter: Any, call: ir.Call, name: str, args: tuple[Any, ...]) -> str:
     """A call of a function that is not of this module."""
     types, values = _foreign_operands(emitter, args)
     return _foreign_call(emitter, call, name, types, values)
@@ -432,7 +432,7 @@ def _foreign_operands(emitter: Any, args: tuple[Any, ...]) -> tuple[list[str], l
     """The types of arguments in functions of others, and the operands with their types."""
     types, values = [], []
     for arg in args:
-        value, kind = emitter.visit(arg), "ptr" if isinstance(arg, StringImm) else _foreign_type(arg.dtype)
+        value, kind = emitter.visit(arg), "ptr" if isinstance(arg, ir.StringImm) else _foreign_type(arg.dtype)
         if arg.dtype.code == "bfloat":
             value = emitter.out.op(f"bitcast {llvm_type(arg.dtype)} {value} to {kind}")
         types.append(kind)
@@ -440,7 +440,7 @@ def _foreign_operands(emitter: Any, args: tuple[Any, ...]) -> tuple[list[str], l
     return types, values
 
 
-def _foreign_call(emitter: Any, call: Call, name: str, types: list[str], values: list[str]) -> str:
+def _foreign_call(emitter: Any, call: ir.Call, name: str, types: list[str], values: list[str]) -> str:
     result = _foreign_type(call.dtype)
     function = emitter.context.text.declare(name, result, ", ".join(types))
     text = f"call {result} {function}({', '.join(values)})"
@@ -451,7 +451,7 @@ def _foreign_call(emitter: Any, call: Call, name: str, types: list[str], values:
     return emitter.out.op(f"bitcast {result} {given} to {llvm_type(call.dtype)}") if "bfloat" in result else given
 
 
-def _foreign_type(dtype: DataType) -> str:
+def _foreign_type(dtype: ir.DataType) -> str:
     """The type of a value in functions of others: bfloat16 as LLVM and C pass it."""
     return llvm_type(dtype).replace("i16", "bfloat") if dtype.code == "bfloat" else llvm_type(dtype)
 
@@ -461,9 +461,9 @@ _SCALAR = frozenset(("lround", "llround"))
 
 
 @rule("call_llvm_intrin", "call_llvm_pure_intrin")
-def _llvm_intrinsic(emitter: Any, call: Call) -> str:
+def _llvm_intrinsic(emitter: Any, call: ir.Call) -> str:
     name = call.args[0]
-    if not isinstance(name, StringImm):
+    if not isinstance(name, ir.StringImm):
         raise BuildError(
             "the first argument of `call_llvm_intrin` is the intrinsic's name",
             node=call,
@@ -487,7 +487,7 @@ def _llvm_intrinsic(emitter: Any, call: Call) -> str:
             code="codegen.intrinsic_without_vectors",
         )
     # TVM counts the arguments that choose the overload in front of them
-    args = [a for a in call.args[1:] if not (isinstance(a, IntImm) and a.dtype == "uint32" and a is call.args[1])]
+    args = [a for a in call.args[1:] if not (isinstance(a, ir.IntImm) and a.dtype == "uint32" and a is call.args[1])]
     kind = suffix(call.dtype)
     symbol = names().with_type(name.value, kind.replace("i16", "bf16") if call.dtype.code == "bfloat" else kind)
     types, values = _foreign_operands(emitter, tuple(args))
@@ -506,7 +506,7 @@ def _llvm_intrinsic(emitter: Any, call: Call) -> str:
 
 
 @rule("tvm_call_packed", "tvm_call_cpacked", "tvm_call_trace_packed")
-def _packed(emitter: Any, call: Call) -> str:
+def _packed(emitter: Any, call: ir.Call) -> str:
     """A function that Python registered: arguments go as 8-byte slots with a code each, which are TVM's
     (0 integer, 2 float, 3 pointer, 7 array, 11 text). A trace has a negative count of them, for its last argument is
     its value if the function gives none."""
@@ -525,10 +525,10 @@ def _packed(emitter: Any, call: Call) -> str:
 
 
 @rule("tvm_call_packed_lowered", "tvm_call_cpacked_lowered", "tvm_call_trace_packed_lowered")
-def _packed_on_stack(emitter: Any, call: Call) -> str:
+def _packed_on_stack(emitter: Any, call: ir.Call) -> str:
     """Emit a packed call whose arguments are on stacks, from `begin` up to `end`."""
     begin, end = call.args[3:5]
-    if not isinstance(begin, IntImm) or not isinstance(end, IntImm):
+    if not isinstance(begin, ir.IntImm) or not isinstance(end, ir.IntImm):
         raise BuildError(
             "the place of a packed call's arguments is a constant", node=call, code="codegen.packed_place_not_constant"
         )
@@ -542,9 +542,9 @@ def _packed_on_stack(emitter: Any, call: Call) -> str:
     )
 
 
-def _packed_call(emitter: Any, call: Call, values: str, codes: str, count: int) -> str:
+def _packed_call(emitter: Any, call: ir.Call, values: str, codes: str, count: int) -> str:
     name, out = call.args[0], emitter.out
-    if not isinstance(name, StringImm):
+    if not isinstance(name, ir.StringImm):
         raise BuildError(
             "the first argument of `call_packed` is the function's name", node=call, code="codegen.wrong_packed_name"
         )
@@ -556,20 +556,20 @@ def _packed_call(emitter: Any, call: Call, values: str, codes: str, count: int) 
     result = out.op(f"load i64, ptr {values}, align 8")
     if call.dtype.is_float:
         double = out.op(f"bitcast i64 {result} to double")
-        return emitter.convert(double, DataType("float64"), call.dtype)
+        return emitter.convert(double, ir.DataType("float64"), call.dtype)
     return emitter.convert(result, INT64, call.dtype)
 
 
 def _packed_value(emitter: Any, arg: Any) -> tuple[int, str, str]:
     if is_call(arg, "tir.tvm_stack_make_array"):
         return 7, "ptr", emitter.visit(arg)
-    if isinstance(arg, StringImm):
+    if isinstance(arg, ir.StringImm):
         return 11, "ptr", emitter.visit(arg)
     value = emitter.visit(arg)
-    if arg.dtype.is_handle or isinstance(arg, Var) and arg.dtype.is_handle:
+    if arg.dtype.is_handle or isinstance(arg, ir.Var) and arg.dtype.is_handle:
         return 3, "ptr", value
     if arg.dtype.is_float:
-        return 2, "double", emitter.convert(value, arg.dtype, DataType("float64"))
+        return 2, "double", emitter.convert(value, arg.dtype, ir.DataType("float64"))
     return 0, "i64", emitter.convert(value, arg.dtype, INT64)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
+from tvmagic import ir
 from tvmagic.codegen.emit.expressions import ExpressionEmitter
 from tvmagic.codegen.emit.lane_masks import BOOL
 from tvmagic.codegen.late.legalize_masks import require_legal_mask
@@ -24,22 +25,10 @@ from tvmagic.codegen.text.types import (
 )
 from tvmagic.codegen.text.writer import ModuleText
 from tvmagic.errors import BuildError
-from tvmagic.ir import (
-    Broadcast,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    DataType,
-    IntImm,
-    PrimExpr,
-    Ramp,
-    Var,
-)
-from tvmagic.ir.functor import handles
 from tvmagic.target import Machine
 from tvmagic.tir.transform.use_def import loads_memory
 
-INT64 = DataType("int64")
+INT64 = ir.DataType("int64")
 # Each scope lists all others, and LLVM compares these lists for each pair of accesses: with 800 arrays that is half of
 # the time to compile.
 MOST_SCOPES = 64
@@ -55,14 +44,14 @@ class AliasScopes:
     def __init__(self, module: ModuleText) -> None:
         self.module = module
         self.domain: str | None = None
-        self.group_of: dict[Var, object] = {}
+        self.group_of: dict[ir.Var, object] = {}
         self.nodes: dict[object, tuple[str, str, str]] = {}
 
-    def add(self, pointer: Var, group: object = None) -> None:
+    def add(self, pointer: ir.Var, group: object = None) -> None:
         """The memory behind `pointer` is apart from that of other groups (its own by default)."""
         self.group_of[pointer] = pointer if group is None else group
 
-    def metadata(self, pointer: Var) -> str:
+    def metadata(self, pointer: ir.Var) -> str:
         """What to append to an access behind `pointer`."""
         group = self.group_of.get(pointer)
         if group is None or (group not in self.nodes and len(self.nodes) >= MOST_SCOPES):
@@ -85,7 +74,7 @@ class AliasScopes:
             self.module.define_node(others, "!{" + ", ".join(s for s in scopes if s != scope) + "}")
 
 
-def _in_flat_memory(buffer: Buffer, indices: tuple[PrimExpr, ...], strided: bool) -> PrimExpr:
+def _in_flat_memory(buffer: ir.Buffer, indices: tuple[ir.PrimExpr, ...], strided: bool) -> ir.PrimExpr:
     """The offset of an element. A CPU's memory is flat: groups of axes that are apart lie row after row.
 
     `strided`: the indices are, or will be, multiplied by strides, which count elements of the whole memory.
@@ -97,7 +86,7 @@ def _in_flat_memory(buffer: Buffer, indices: tuple[PrimExpr, ...], strided: bool
     return offset
 
 
-def flat_index(buffer: Buffer, indices: tuple[PrimExpr, ...], argument: Buffer | None) -> PrimExpr:
+def flat_index(buffer: ir.Buffer, indices: tuple[ir.PrimExpr, ...], argument: ir.Buffer | None) -> ir.PrimExpr:
     """The index into the memory of `buffer` in elements; a Ramp where the lanes are affine.
 
     A single index counts from the pointer: the passes that make accesses flat add the buffer's offset, and leave
@@ -109,10 +98,10 @@ def flat_index(buffer: Buffer, indices: tuple[PrimExpr, ...], argument: Buffer |
         return indices[0]
     strided = bool(buffer.strides) or (argument is not None and bool(argument.strides))
     last = indices[-1]
-    if isinstance(last, Ramp):
+    if isinstance(last, ir.Ramp):
         base = _in_flat_memory(buffer, (*indices[:-1], last.base), strided)
         stride = last.stride * buffer.strides[-1] if buffer.strides else last.stride
-        return Ramp(base, stride, last.lanes)
+        return ir.Ramp(base, stride, last.lanes)
     return _in_flat_memory(buffer, indices, strided)
 
 
@@ -123,12 +112,12 @@ class MemoryEmitter(ExpressionEmitter):
 
     # ------------------------------------------------------------------ addresses
 
-    def flat_index(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:
+    def flat_index(self, buffer: ir.Buffer, indices: tuple[ir.PrimExpr, ...]) -> ir.PrimExpr:
         """The index into the memory of `buffer` in elements; a Ramp where the lanes are affine."""
         argument = self.context.sizes.get(buffer.data)
-        return flat_index(buffer, indices, argument if isinstance(argument, Buffer) else None)
+        return flat_index(buffer, indices, argument if isinstance(argument, ir.Buffer) else None)
 
-    def wide_index(self, index: PrimExpr) -> str:
+    def wide_index(self, index: ir.PrimExpr) -> str:
         """A scalar index as i64."""
         name = self.visit(index)
         if index.dtype.bits == 64:
@@ -143,7 +132,7 @@ class MemoryEmitter(ExpressionEmitter):
             widened = "sext"
         return self.out.op(f"{widened} {llvm_type(index.dtype)} {name} to i64")
 
-    def checked_indices(self, node: BufferLoad | BufferStore, predicate: str | None) -> tuple[PrimExpr, ...]:
+    def checked_indices(self, node: ir.BufferLoad | ir.BufferStore, predicate: str | None) -> tuple[ir.PrimExpr, ...]:
         """The indices of an access, behind the check that they are inside, if accesses are checked.
 
         Those that read memory are computed once, for the check and the access: the code would double with each level
@@ -155,33 +144,33 @@ class MemoryEmitter(ExpressionEmitter):
         self.context.check_access(self, node, indices, predicate)
         return indices
 
-    def _computed(self, index: PrimExpr) -> PrimExpr:
+    def _computed(self, index: ir.PrimExpr) -> ir.PrimExpr:
         """The index with variables for its parts that read memory."""
         if not loads_memory(index):
             return index
-        if isinstance(index, Ramp):
-            return Ramp(self._computed(index.base), self._computed(index.stride), index.lanes, index.span)
-        if isinstance(index, Broadcast):
-            return Broadcast(self._computed(index.value), index.lanes, index.span)
-        var = Var("index", index.dtype)
+        if isinstance(index, ir.Ramp):
+            return ir.Ramp(self._computed(index.base), self._computed(index.stride), index.lanes, index.span)
+        if isinstance(index, ir.Broadcast):
+            return ir.Broadcast(self._computed(index.value), index.lanes, index.span)
+        var = ir.Var("index", index.dtype)
         self.bind(var, self.visit(index), index)
         return var
 
-    def address(self, buffer: Buffer, index: str) -> str:
+    def address(self, buffer: ir.Buffer, index: str) -> str:
         """The address of the element at the i64 `index`."""
         base = self.visit(buffer.data)
         if index == "0":
             return base
         return self.out.op(f"getelementptr inbounds {place_type(buffer.dtype)}, ptr {base}, i64 {index}")
 
-    def alias(self, buffer: Buffer) -> str:
+    def alias(self, buffer: ir.Buffer) -> str:
         """The metadata that says which other memory an access of `buffer` cannot touch."""
         return self.scopes.metadata(buffer.data)
 
     # ------------------------------------------------------------------ loads
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> str:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> str:
         require_legal_mask(node)
         buffer = node.buffer
         predicate = self._lane_mask(
@@ -193,7 +182,7 @@ class MemoryEmitter(ExpressionEmitter):
         self.out.location = location
         return value
 
-    def volatile(self, buffer: Buffer, word: str, predicate: str | None) -> str:
+    def volatile(self, buffer: ir.Buffer, word: str, predicate: str | None) -> str:
         """The word for an access of volatile memory, which has no predicate; empty for others."""
         if buffer.data not in self.context.volatile:
             return ""
@@ -204,7 +193,7 @@ class MemoryEmitter(ExpressionEmitter):
             )
         return "volatile "
 
-    def _load(self, node: BufferLoad, predicate: str | None) -> str:
+    def _load(self, node: ir.BufferLoad, predicate: str | None) -> str:
         buffer = node.buffer
         self.volatile(buffer, "load", predicate)
         indices = self.checked_indices(node, predicate)
@@ -217,12 +206,12 @@ class MemoryEmitter(ExpressionEmitter):
                     some, lambda: self._contiguous_load(buffer, self.wide_index(index), 1), buffer.dtype
                 )
             return self._contiguous_load(buffer, self.wide_index(index), 1)
-        if isinstance(index, Broadcast) and predicate is None:
+        if isinstance(index, ir.Broadcast) and predicate is None:
             value = self._contiguous_load(buffer, self.wide_index(index.value), 1)
             return self.splat(value, buffer.dtype, lanes)
         stride = _constant_stride(index)
         if stride == 1:
-            assert isinstance(index, Ramp)
+            assert isinstance(index, ir.Ramp)
             base = self.wide_index(index.base)
             if predicate is not None:
                 return self._masked_load(buffer, base, lanes, predicate)
@@ -233,7 +222,7 @@ class MemoryEmitter(ExpressionEmitter):
             return self._strided_load(buffer, index, stride)  # type: ignore[arg-type]
         return self._gather(buffer, index, predicate)
 
-    def _lane_mask(self, predicate: PrimExpr | None, lanes: int, each: int = 1) -> str | None:
+    def _lane_mask(self, predicate: ir.PrimExpr | None, lanes: int, each: int = 1) -> str | None:
         """The mask of an access of `lanes` elements, which have `each` lanes."""
         own = self.visit(predicate) if predicate is not None else None
         if self.mask is None or lanes == 1:
@@ -241,7 +230,7 @@ class MemoryEmitter(ExpressionEmitter):
         outer = self.mask_of_elements(lanes, each)
         return outer if own is None else self.out.op(f"and {vector_type('i1', lanes)} {outer}, {own}")
 
-    def _guarded(self, holds: str, emit: Callable[[], str], dtype: DataType) -> str:
+    def _guarded(self, holds: str, emit: Callable[[], str], dtype: ir.DataType) -> str:
         """The load of an element that is done only if the condition `holds` does; 0 otherwise."""
         taken, done = self.out.new_block("guarded"), self.out.new_block("done")
         first = self.out.block
@@ -253,7 +242,7 @@ class MemoryEmitter(ExpressionEmitter):
         self.out.start(done)
         return self.out.op(f"phi {llvm_type(dtype)} [ {constant(dtype, 0)}, %{first} ], [ {value}, %{last} ]")
 
-    def _contiguous_load(self, buffer: Buffer, base: str, lanes: int, held: DataType | None = None) -> str:
+    def _contiguous_load(self, buffer: ir.Buffer, base: str, lanes: int, held: ir.DataType | None = None) -> str:
         """`held`: the type of a register for elements, if it is not that of the buffer."""
         dtype = (held or buffer.dtype).with_lane_code(buffer.dtype.lane_code * lanes)
         align = buffer.dtype.element_of.bytes
@@ -262,20 +251,20 @@ class MemoryEmitter(ExpressionEmitter):
         )
         return self.from_memory(value, dtype)
 
-    def from_memory(self, value: str, dtype: DataType) -> str:
+    def from_memory(self, value: str, dtype: ir.DataType) -> str:
         """A loaded value as it is in a register."""
         if not dtype.is_bool:
             return value
         kind = memory_type(dtype)
         return self.out.op(f"icmp ne {kind} {value}, {'0' if dtype.lane_code == 1 else 'zeroinitializer'}")
 
-    def to_memory(self, value: str, dtype: DataType) -> str:
+    def to_memory(self, value: str, dtype: ir.DataType) -> str:
         """A value of a register as it is stored."""
         if not dtype.is_bool:
             return value
         return self.out.op(f"zext {llvm_type(dtype)} {value} to {memory_type(dtype)}")
 
-    def _strided_load(self, buffer: Buffer, index: Ramp, stride: int) -> str:
+    def _strided_load(self, buffer: ir.Buffer, index: ir.Ramp, stride: int) -> str:
         lanes, dtype = index.dtype.lane_code, buffer.dtype
         if abs(stride) > Machine.widest_shuffle or stride == 0:
             return self._each_lane_load(buffer, index)
@@ -291,7 +280,7 @@ class MemoryEmitter(ExpressionEmitter):
         ]
         return self._picked(vectors, starts, places, dtype)
 
-    def _picked(self, vectors: list[str], starts: list[int], places: list[int], dtype: DataType) -> str:
+    def _picked(self, vectors: list[str], starts: list[int], places: list[int], dtype: ir.DataType) -> str:
         """The elements at `places`, of vectors with as many lanes that begin at `starts`."""
         lanes = len(places)
         kind, found = llvm_type(dtype.with_lane_code(lanes)), "poison"
@@ -305,7 +294,7 @@ class MemoryEmitter(ExpressionEmitter):
             found = self.out.op(f"shufflevector {kind} {found}, {kind} {vector}, <{lanes} x i32> <{text}>")
         return found
 
-    def _each_lane_load(self, buffer: Buffer, index: PrimExpr, predicate: str | None = None) -> str:
+    def _each_lane_load(self, buffer: ir.Buffer, index: ir.PrimExpr, predicate: str | None = None) -> str:
         values: list[str] = []
         held = _held_alone(buffer.dtype)
         flags = BOOL.with_lane_code(index.dtype.lane_code)
@@ -318,7 +307,7 @@ class MemoryEmitter(ExpressionEmitter):
                 values += [self.lane(value, held, i) for i in range(buffer.dtype.lane_code)]
         return self._as_type(self.join(values, held.element_of), held.element_of, buffer.dtype.element_of, len(values))
 
-    def _as_type(self, value: str, held: DataType, dtype: DataType, lanes: int) -> str:
+    def _as_type(self, value: str, held: ir.DataType, dtype: ir.DataType, lanes: int) -> str:
         """A vector of lanes of `held` as one of lanes of `dtype`, bit by bit."""
         if held == dtype:
             return value
@@ -326,9 +315,9 @@ class MemoryEmitter(ExpressionEmitter):
             f"bitcast {llvm_type(held.with_lane_code(lanes))} {value} to {llvm_type(dtype.with_lane_code(lanes))}"
         )
 
-    def _lane_indices(self, index: PrimExpr) -> list[str]:
+    def _lane_indices(self, index: ir.PrimExpr) -> list[str]:
         """The i64 index of each lane."""
-        if isinstance(index, Ramp) and isinstance(index.stride, IntImm):
+        if isinstance(index, ir.Ramp) and isinstance(index.stride, ir.IntImm):
             base, stride = self.wide_index(index.base), index.stride.value
             return [self.out.op(f"add i64 {base}, {lane * stride}") for lane in range(index.dtype.lane_code)]
         vector = self._wide_vector(index)
@@ -337,21 +326,21 @@ class MemoryEmitter(ExpressionEmitter):
             for i in range(index.dtype.lane_code)
         ]
 
-    def _wide_vector(self, index: PrimExpr) -> str:
+    def _wide_vector(self, index: ir.PrimExpr) -> str:
         name, dtype = self.visit(index), index.dtype
         if dtype.bits == 64:
             return name
         word = "sext" if dtype.is_int else "zext"
         return self.out.op(f"{word} {llvm_type(dtype)} {name} to {vector_type('i64', dtype.lane_code)}")
 
-    def _pointers(self, buffer: Buffer, index: PrimExpr) -> str:
+    def _pointers(self, buffer: ir.Buffer, index: ir.PrimExpr) -> str:
         vector, base = self._wide_vector(index), self.visit(buffer.data)
         lanes = index.dtype.lane_code
         return self.out.op(
             f"getelementptr {place_type(buffer.dtype)}, ptr {base}, {vector_type('i64', lanes)} {vector}"
         )
 
-    def _gather(self, buffer: Buffer, index: PrimExpr, predicate: str | None) -> str:
+    def _gather(self, buffer: ir.Buffer, index: ir.PrimExpr, predicate: str | None) -> str:
         dtype = buffer.dtype.with_lane_code(index.dtype.lane_code)
         kind, lanes = memory_type(dtype), dtype.lane_code
         flags = flags_type(lanes)
@@ -367,7 +356,7 @@ class MemoryEmitter(ExpressionEmitter):
         )
         return self.from_memory(value, dtype)
 
-    def _masked_load(self, buffer: Buffer, base: str, lanes: int, predicate: str) -> str:
+    def _masked_load(self, buffer: ir.Buffer, base: str, lanes: int, predicate: str) -> str:
         dtype = buffer.dtype.with_lane_code(buffer.dtype.lane_code * lanes)
         kind, flags = memory_type(dtype), flags_type(dtype.lane_code)
         predicate = self._repeat_lanes(predicate, lanes, buffer.dtype.lane_code)
@@ -389,7 +378,9 @@ class MemoryEmitter(ExpressionEmitter):
 
     # ------------------------------------------------------------------ stores
 
-    def store_value(self, buffer: Buffer, indices: tuple[PrimExpr, ...], value: str, predicate: str | None) -> None:
+    def store_value(
+        self, buffer: ir.Buffer, indices: tuple[ir.PrimExpr, ...], value: str, predicate: str | None
+    ) -> None:
         """Store the value called `value` at `indices`, in the lanes of `predicate`."""
         self.volatile(buffer, "store", predicate)
         index = self.flat_index(buffer, indices)
@@ -399,7 +390,7 @@ class MemoryEmitter(ExpressionEmitter):
             return
         stride = _constant_stride(index)
         if stride == 1:
-            assert isinstance(index, Ramp)
+            assert isinstance(index, ir.Ramp)
             base = self.wide_index(index.base)
             if predicate is None:
                 self._contiguous_store(buffer, base, lanes, value)
@@ -411,7 +402,7 @@ class MemoryEmitter(ExpressionEmitter):
             self._scatter(buffer, index, value, predicate)
 
     def _contiguous_store(
-        self, buffer: Buffer, base: str, lanes: int, value: str, held: DataType | None = None
+        self, buffer: ir.Buffer, base: str, lanes: int, value: str, held: ir.DataType | None = None
     ) -> None:
         dtype = (held or buffer.dtype).with_lane_code(buffer.dtype.lane_code * lanes)
         place = self.address(buffer, base)
@@ -420,7 +411,7 @@ class MemoryEmitter(ExpressionEmitter):
         word = f"store {self.volatile(buffer, 'store', None)}"
         self.out.do(f"{word}{memory_type(dtype)} {value}, ptr {place}, align {align}{self.alias(buffer)}")
 
-    def _each_lane_store(self, buffer: Buffer, index: PrimExpr, value: str) -> None:
+    def _each_lane_store(self, buffer: ir.Buffer, index: ir.PrimExpr, value: str) -> None:
         """One store a lane, the last lane last: where lanes share a place, it wins."""
         each = buffer.dtype.lane_code
         held = _held_alone(buffer.dtype).element_of
@@ -430,7 +421,7 @@ class MemoryEmitter(ExpressionEmitter):
             parts = [self.lane(value, dtype, lane * each + i) for i in range(each)]
             self._contiguous_store(buffer, position, 1, self.join(parts, held), held)
 
-    def _masked_store(self, buffer: Buffer, base: str, lanes: int, value: str, predicate: str) -> None:
+    def _masked_store(self, buffer: ir.Buffer, base: str, lanes: int, value: str, predicate: str) -> None:
         dtype = buffer.dtype.with_lane_code(buffer.dtype.lane_code * lanes)
         kind, flags = memory_type(dtype), flags_type(dtype.lane_code)
         predicate = self._repeat_lanes(predicate, lanes, buffer.dtype.lane_code)
@@ -443,7 +434,7 @@ class MemoryEmitter(ExpressionEmitter):
             f"i32 {buffer.dtype.element_of.bytes}, {flags} {predicate}){self.alias(buffer)}"
         )
 
-    def _scatter(self, buffer: Buffer, index: PrimExpr, value: str, predicate: str | None) -> None:
+    def _scatter(self, buffer: ir.Buffer, index: ir.PrimExpr, value: str, predicate: str | None) -> None:
         if buffer.dtype.lane_code != 1:
             raise BuildError(
                 f"buffer `{buffer.name}` of vectors cannot be stored to with a mask at scattered places",
@@ -463,20 +454,20 @@ class MemoryEmitter(ExpressionEmitter):
         )
 
 
-def _held_alone(dtype: DataType) -> DataType:
+def _held_alone(dtype: ir.DataType) -> ir.DataType:
     """The type of an element that is loaded or stored by itself for a lane of a vector.
 
     A float of 16 bits is held as an integer: LLVM keeps each in a vector register, and joins them by several shuffles.
     """
-    return DataType("uint16").with_lane_code(dtype.lane_code) if llvm_type(dtype.element_of) == "half" else dtype
+    return ir.DataType("uint16").with_lane_code(dtype.lane_code) if llvm_type(dtype.element_of) == "half" else dtype
 
 
-def _suffix_in_memory(dtype: DataType) -> str:
+def _suffix_in_memory(dtype: ir.DataType) -> str:
     """What LLVM's intrinsics on memory are called for a type: a bool takes a byte there."""
-    return suffix(DataType("uint8").with_lane_code(dtype.lane_code) if dtype.is_bool else dtype)
+    return suffix(ir.DataType("uint8").with_lane_code(dtype.lane_code) if dtype.is_bool else dtype)
 
 
-def _constant_stride(index: PrimExpr) -> int | None:
-    if isinstance(index, Ramp) and isinstance(index.stride, IntImm):
+def _constant_stride(index: ir.PrimExpr) -> int | None:
+    if isinstance(index, ir.Ramp) and isinstance(index.stride, ir.IntImm):
         return index.stride.value
     return None

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.scalable import is_vscale
 from tvmagic.codegen.emit import bounds, descriptors, intrinsics
 from tvmagic.codegen.emit.abi import ABI, abi_of, machine_type
@@ -20,29 +21,14 @@ from tvmagic.codegen.math import approximations, hyperbolic, inverse_circular, v
 from tvmagic.codegen.text.types import llvm_type, memory_type
 from tvmagic.codegen.text.writer import FunctionText, ModuleText
 from tvmagic.errors import BuildError
-from tvmagic.ir import (
-    Allocate,
-    AllocateConst,
-    BufferLoad,
-    Call,
-    DataType,
-    GlobalVar,
-    IntImm,
-    IRModule,
-    Node,
-    PrimExpr,
-    PrimFunc,
-    Stmt,
-)
 from tvmagic.ir.constants import largest_integer
-from tvmagic.ir.functor import pre_order_visit
 from tvmagic.lazy import cached_property
 from tvmagic.passes import note
 from tvmagic.runtime.abi import ERROR_SLOTS, Site
 from tvmagic.target import Target, cpu_and_features, has_avx512, has_fma, require_llvm
 from tvmagic.target.systems import system_of_triple
 
-BOOL, INT64 = DataType("bool"), DataType("int64")
+BOOL, INT64 = ir.DataType("bool"), ir.DataType("int64")
 
 
 # What fills the tables of `rules.py`.
@@ -59,7 +45,7 @@ class ModuleContext:
     lines: Any
     with_debug: bool
     sites: list[Site] = field(default_factory=list)
-    abis: dict[GlobalVar, ABI] = field(default_factory=dict)
+    abis: dict[ir.GlobalVar, ABI] = field(default_factory=dict)
     function_name: str = ""
     work: Any = None
     is_split: bool = False  # whether the code of the function is several functions of LLVM
@@ -137,7 +123,7 @@ class ModuleContext:
         """The debug information of a function, as a suffix of its head."""
         return self.debug.subprogram(node, name) if self.debug is not None else ""
 
-    def at(self, emitter: Any, node: Stmt | BufferLoad | PrimFunc) -> None:
+    def at(self, emitter: Any, node: ir.Stmt | ir.BufferLoad | ir.PrimFunc) -> None:
         """What is emitted next belongs to `node`."""
         if self.debug is not None:
             self.debug.at(emitter.out, node)
@@ -176,7 +162,7 @@ class ModuleContext:
             self.text.globals[key] = f'{name} = private unnamed_addr constant [{len(data)} x i8] c"{body}"'
         return self.text.globals[key].split(" ", 1)[0]
 
-    def constant_array(self, stmt: AllocateConst) -> str:
+    def constant_array(self, stmt: ir.AllocateConst) -> str:
         import numpy as np
 
         data = stmt.data.numpy() if hasattr(stmt.data, "numpy") else np.asarray(stmt.data)
@@ -186,11 +172,11 @@ class ModuleContext:
         self.text.globals[name] = f'{name} = private unnamed_addr constant [{len(raw)} x i8] c"{body}", align 64'
         return name
 
-    def vector_math(self, name: str, dtype: DataType) -> str:
+    def vector_math(self, name: str, dtype: ir.DataType) -> str:
         """The function of the module that computes `name` on values of `dtype`."""
         return vector_math.define(self, name, dtype)
 
-    def is_guarded(self, expr: PrimExpr) -> bool:
+    def is_guarded(self, expr: ir.PrimExpr) -> bool:
         """Whether `expr` may only be computed if a condition holds: it reads memory or calls."""
         return self._reads_or_calls.test(expr)
 
@@ -213,16 +199,16 @@ class ModuleContext:
             emitter.out.do(f"store i64 {value}, ptr {place}, align 8")
         return emitter.out.op(f"call i32 @tvm.fail(i64 {site}, ptr {slots}, i64 {len(values)})")
 
-    def check_access(self, emitter: Any, node: Any, indices: tuple[PrimExpr, ...], predicate: str | None) -> None:
+    def check_access(self, emitter: Any, node: Any, indices: tuple[ir.PrimExpr, ...], predicate: str | None) -> None:
         bounds.check_access(self, emitter, node, indices, predicate)
 
-    def check_index(self, emitter: Any, call: Call) -> str:
+    def check_index(self, emitter: Any, call: ir.Call) -> str:
         value = emitter.visit(call.args[0])
         if self.check_bounds:
             bounds.check_index(self, emitter, call, value)
         return value
 
-    def check_pointer(self, emitter: Any, call: Call) -> None:
+    def check_pointer(self, emitter: Any, call: ir.Call) -> None:
         if self.check_bounds:
             bounds.check_pointer(self, emitter, call)
 
@@ -237,8 +223,8 @@ class ModuleContext:
 
     # ------------------------------------------------------------------ memory and threads
 
-    def allocated(self, emitter: FunctionEmitter, stmt: Allocate, count: int | None) -> None:
-        shape = (IntImm("int64", count),) if count is not None else stmt.extents
+    def allocated(self, emitter: FunctionEmitter, stmt: ir.Allocate, count: int | None) -> None:
+        shape = (ir.IntImm("int64", count),) if count is not None else stmt.extents
         self.sizes[stmt.buffer_var] = (shape, stmt.dtype)
 
     def allocate(self, emitter: FunctionEmitter, size: str) -> str:
@@ -255,7 +241,7 @@ class ModuleContext:
 
     # ------------------------------------------------------------------ calls between functions
 
-    def call_function(self, emitter: Any, call: Call) -> str:
+    def call_function(self, emitter: Any, call: ir.Call) -> str:
         """A call of another function of the module."""
         abi = self.abis.get(call.op)  # type: ignore[arg-type]
         if abi is None:
@@ -287,7 +273,7 @@ class ModuleContext:
             return "0"
         return emitter.from_memory(emitter.out.op(f"load {memory_type(abi.result)}, ptr {slot}"), abi.result)
 
-    def returned(self, emitter: FunctionEmitter, call: Call) -> None:
+    def returned(self, emitter: FunctionEmitter, call: ir.Call) -> None:
         """`T.ret(value)`."""
         dtype = call.args[0].dtype
         value = emitter.visit(call.args[0])
@@ -296,7 +282,7 @@ class ModuleContext:
         emitter.leave("0")
 
 
-def to_machine(emitter: Any, value: str, dtype: DataType) -> str:
+def to_machine(emitter: Any, value: str, dtype: ir.DataType) -> str:
     """A scalar as it is passed to a function."""
     if dtype.is_bool:
         return emitter.out.op(f"zext i1 {value} to i8")
@@ -305,7 +291,7 @@ def to_machine(emitter: Any, value: str, dtype: DataType) -> str:
     return value
 
 
-def from_machine(emitter: Any, value: str, dtype: DataType) -> str:
+def from_machine(emitter: Any, value: str, dtype: ir.DataType) -> str:
     """A scalar parameter as it is in a register."""
     if dtype.is_bool:
         return emitter.out.at_entry(f"icmp ne i8 {value}, 0")
@@ -320,11 +306,11 @@ def quoted(name: str) -> str:
     return name if plain else f'"{name}"'
 
 
-def refuse_scalable(stmt: Stmt, target: Target) -> None:
+def refuse_scalable(stmt: ir.Stmt, target: Target) -> None:
     """Refuse scalable vectors: a target without them ends the process when LLVM meets them."""
 
-    def look(node: Node) -> bool:
-        if isinstance(node, PrimExpr) and (node.dtype.is_scalable or is_vscale(node)):
+    def look(node: ir.Node) -> bool:
+        if isinstance(node, ir.PrimExpr) and (node.dtype.is_scalable or is_vscale(node)):
             raise BuildError(
                 f"there is no machine code for scalable vectors and `vscale` for `{target}`",
                 node=node,
@@ -333,7 +319,7 @@ def refuse_scalable(stmt: Stmt, target: Target) -> None:
             )
         return True
 
-    pre_order_visit(stmt, look)
+    ir.pre_order_visit(stmt, look)
 
 
 def check_vector_length(context: ModuleContext, emitter: FunctionEmitter) -> None:
@@ -361,7 +347,7 @@ def note_fixed_vectors(context: ModuleContext) -> None:
         )
 
 
-def emit_function(context: ModuleContext, abi: ABI, func: PrimFunc) -> None:
+def emit_function(context: ModuleContext, abi: ABI, func: ir.PrimFunc) -> None:
     """Add the code of `func` to the module."""
     if not context.target.has_sve:
         refuse_scalable(func.body, context.target)
@@ -410,7 +396,7 @@ def emit_function(context: ModuleContext, abi: ABI, func: PrimFunc) -> None:
 
 
 def emit_module(
-    mod: IRModule, target: Target, check_bounds: bool = False, lines: Any = None, debug: bool = False
+    mod: ir.IRModule, target: Target, check_bounds: bool = False, lines: Any = None, debug: bool = False
 ) -> ModuleContext:
     """The LLVM text of `mod` for `target`, not yet optimized, with its failure sites.
 

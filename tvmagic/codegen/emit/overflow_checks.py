@@ -7,26 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tvmagic import ir
 from tvmagic.codegen.text.types import llvm_type
 from tvmagic.codegen.text.writer import FunctionText
-from tvmagic.ir import (
-    LE,
-    Add,
-    Allocate,
-    And,
-    BinaryOp,
-    Cast,
-    DataType,
-    FloorDiv,
-    IntImm,
-    Max,
-    Min,
-    Mul,
-    Or,
-    PrimExpr,
-    Sub,
-    Var,
-)
 from tvmagic.ir.constants import largest_integer
 from tvmagic.ir.query import operands, variables_in
 from tvmagic.runtime.abi import TOO_NARROW
@@ -34,15 +17,15 @@ from tvmagic.runtime.abi import TOO_NARROW
 if TYPE_CHECKING:
     from tvmagic.codegen.emit.statements import FunctionEmitter
 
-_INT64 = DataType("int64")
+_INT64 = ir.DataType("int64")
 _MOST = largest_integer(_INT64)
-_SATURATING = {Add: "sadd.sat", Sub: "ssub.sat"}
-_DOUBLE = DataType("float64")
-_ON_DOUBLES = {Add: "fadd", Sub: "fsub", Mul: "fmul", FloorDiv: "fdiv"}
-_COMPARED = {Min: "olt", Max: "ogt"}
+_SATURATING = {ir.Add: "sadd.sat", ir.Sub: "ssub.sat"}
+_DOUBLE = ir.DataType("float64")
+_ON_DOUBLES = {ir.Add: "fadd", ir.Sub: "fsub", ir.Mul: "fmul", ir.FloorDiv: "fdiv"}
+_COMPARED = {ir.Min: "olt", ir.Max: "ogt"}
 
 
-def allocated_bytes(emitter: FunctionEmitter, stmt: Allocate) -> str:
+def allocated_bytes(emitter: FunctionEmitter, stmt: ir.Allocate) -> str:
     """The bytes of an allocation. It stops if there are more elements than its indices of 32 bits reach; for more than 64 bits
     count there is no memory."""
     count = "1"
@@ -71,19 +54,19 @@ def check_loop_counts(emitter: FunctionEmitter) -> None:
             emitter.fail_unless(fits, emitter.context.site("count", None, loop.loop_var.name), [count])
 
 
-def _products(emitter: FunctionEmitter, size: PrimExpr) -> list[PrimExpr]:
+def _products(emitter: FunctionEmitter, size: ir.PrimExpr) -> list[ir.PrimExpr]:
     """The products in a size, those in another one left out."""
-    if isinstance(size, Mul):
+    if isinstance(size, ir.Mul):
         return [size]
-    if isinstance(size, BinaryOp):
+    if isinstance(size, ir.BinaryOp):
         return [*_products(emitter, size.a), *_products(emitter, size.b)]
-    value = emitter.context.work.lets.get(size) if isinstance(size, Var) else None
+    value = emitter.context.work.lets.get(size) if isinstance(size, ir.Var) else None
     return _products(emitter, value) if value is not None else []
 
 
-def check_index_range(emitter: FunctionEmitter, fits: PrimExpr) -> None:
+def check_index_range(emitter: FunctionEmitter, fits: ir.PrimExpr) -> None:
     """Return `TOO_NARROW` unless `fits` holds: a comparison that is cheap, or comparisons of bounds with constants."""
-    assert isinstance(fits, Or)
+    assert isinstance(fits, ir.Or)
     out = emitter.out
     large, narrow, go_on = (out.new_block(hint) for hint in ("large", "narrow", "on"))
     out.branch(emitter.visit(fits.a), go_on, large, emitter.context.likely())
@@ -97,7 +80,7 @@ def check_index_range(emitter: FunctionEmitter, fits: PrimExpr) -> None:
     out.start(go_on)
 
 
-def _emit_comparisons(emitter: FunctionEmitter, comparisons: PrimExpr, sizes: list[Var]) -> str:
+def _emit_comparisons(emitter: FunctionEmitter, comparisons: ir.PrimExpr, sizes: list[ir.Var]) -> str:
     """Emit a function that returns whether all comparisons hold, and return its name. LLVM does not optimize it: it is short
     for a call with large sizes, and its optimization would take 10% of the time to build a small function."""
     context = emitter.context
@@ -108,8 +91,8 @@ def _emit_comparisons(emitter: FunctionEmitter, comparisons: PrimExpr, sizes: li
     child.values.update({size: f"%s{number}" for number, size in enumerate(sizes)})
     counted: dict[Any, str] = {}
     holds = "true"
-    for part in operands(comparisons, And):
-        assert isinstance(part, LE) and isinstance(part.b, IntImm)
+    for part in operands(comparisons, ir.And):
+        assert isinstance(part, ir.LE) and isinstance(part.b, ir.IntImm)
         ok = child.out.op(f"fcmp ole double {_estimate(child, part.a, counted)}, {part.b.value}.0")
         holds = ok if holds == "true" else child.out.op(f"and i1 {holds}, {ok}")
     child.out.do(f"ret i1 {holds}")
@@ -117,16 +100,16 @@ def _emit_comparisons(emitter: FunctionEmitter, comparisons: PrimExpr, sizes: li
     return name
 
 
-def _estimate(emitter: FunctionEmitter, size: PrimExpr, counted: dict[Any, str]) -> str:
+def _estimate(emitter: FunctionEmitter, size: ir.PrimExpr, counted: dict[Any, str]) -> str:
     """Return a bound as a double, which does not wrap and needs fewer instructions than saturating integers.
 
     `counted` has the value of each operation on values that was emitted before.
     """
-    if isinstance(size, IntImm):
+    if isinstance(size, ir.IntImm):
         return f"{size.value}.0"
     out = emitter.out
-    if not isinstance(size, BinaryOp):
-        value = size.value if isinstance(size, Cast) else size
+    if not isinstance(size, ir.BinaryOp):
+        value = size.value if isinstance(size, ir.Cast) else size
         key: Any = value
         if key not in counted:
             counted[key] = out.op(f"sitofp i{value.dtype.bits} {emitter.visit(value)} to double")
@@ -139,39 +122,39 @@ def _estimate(emitter: FunctionEmitter, size: PrimExpr, counted: dict[Any, str])
             counted[key] = out.op(f"select i1 {chosen}, double {a}, double {b}")
         else:
             counted[key] = out.op(f"{_ON_DOUBLES[type(size)]} double {a}, {b}")
-        if isinstance(size, FloorDiv):
+        if isinstance(size, ir.FloorDiv):
             counted[key] = emitter.intrinsic("floor", _DOUBLE, counted[key])
     return counted[key]
 
 
-def _widened(emitter: FunctionEmitter, size: PrimExpr) -> PrimExpr:
+def _widened(emitter: FunctionEmitter, size: ir.PrimExpr) -> ir.PrimExpr:
     """A size in 64 bits, from its variables on."""
-    if isinstance(size, IntImm):
-        return IntImm(_INT64, size.value)
-    if isinstance(size, BinaryOp):
+    if isinstance(size, ir.IntImm):
+        return ir.IntImm(_INT64, size.value)
+    if isinstance(size, ir.BinaryOp):
         return type(size)(_widened(emitter, size.a), _widened(emitter, size.b))
-    if isinstance(size, Var) and size in emitter.context.work.lets:
+    if isinstance(size, ir.Var) and size in emitter.context.work.lets:
         return _widened(emitter, emitter.context.work.lets[size])
-    return size if size.dtype.bits == 64 else Cast(_INT64, size)
+    return size if size.dtype.bits == 64 else ir.Cast(_INT64, size)
 
 
-def _count(emitter: FunctionEmitter, size: PrimExpr) -> str:
+def _count(emitter: FunctionEmitter, size: ir.PrimExpr) -> str:
     """A size of 64 bits as a number, the largest one if it is more."""
-    if not isinstance(size, BinaryOp):
+    if not isinstance(size, ir.BinaryOp):
         return emitter.visit(size)
     a, b = _count(emitter, size.a), _count(emitter, size.b)
-    if isinstance(size, Mul):
+    if isinstance(size, ir.Mul):
         return _product(emitter, a, b)
     if type(size) in _SATURATING:
         return emitter.intrinsic(_SATURATING[type(size)], _INT64, a, b)
     return emitter.visit(type(size)(_known(emitter, a), _known(emitter, b)))
 
 
-def _known(emitter: FunctionEmitter, value: str) -> PrimExpr:
+def _known(emitter: FunctionEmitter, value: str) -> ir.PrimExpr:
     """An expression for a value that is computed."""
     if value[0] != "%":
-        return IntImm(_INT64, int(value))
-    var = Var("count", _INT64)
+        return ir.IntImm(_INT64, int(value))
+    var = ir.Var("count", _INT64)
     emitter.values[var] = value
     return var
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tvmagic import ir
 from tvmagic.codegen.emit.function_splits import call_as_function, function_parts
 from tvmagic.codegen.emit.gpu_threads import no_assertions
 from tvmagic.codegen.emit.memory import AliasScopes, MemoryEmitter
@@ -20,26 +21,6 @@ from tvmagic.codegen.late.work_estimate import constant_elements
 from tvmagic.codegen.text.types import llvm_type, place_type
 from tvmagic.codegen.text.writer import FunctionText
 from tvmagic.errors import BuildError
-from tvmagic.ir import (
-    Allocate,
-    AllocateConst,
-    AssertStmt,
-    AttrStmt,
-    BufferStore,
-    DeclBuffer,
-    Evaluate,
-    For,
-    ForKind,
-    IfThenElse,
-    IntImm,
-    LetStmt,
-    SeqStmt,
-    Stmt,
-    StringImm,
-    Var,
-    While,
-)
-from tvmagic.ir.functor import handles
 from tvmagic.ir.loop_annotations import ANY_ORDER, INTERLEAVE, POLL, STACK, UNROLL, annotation, is_kept_scalar
 from tvmagic.ir.prim_expr import scope_of
 from tvmagic.ir.query import is_call
@@ -48,14 +29,14 @@ from tvmagic.tir.transform.expressions.widen_index import FIT_INT32
 STOPPED = -1
 
 
-def _unrolling(loop: For) -> list[str]:
+def _unrolling(loop: ir.For) -> list[str]:
     wish = annotation(loop, UNROLL)
     if isinstance(wish, str):
         return [f"unroll.{wish}"]
     return [] if wish is None else [f"unroll.count i32 {wish}"]
 
 
-def _interleaving(loop: For) -> list[str]:
+def _interleaving(loop: ir.For) -> list[str]:
     count = annotation(loop, INTERLEAVE)
     return [] if count is None else [f"interleave.count i32 {count}"]
 
@@ -92,7 +73,7 @@ class FunctionEmitter(MemoryEmitter):
 
     # ------------------------------------------------------------------ variables of the parent
 
-    def missing(self, var: Var) -> str:
+    def missing(self, var: ir.Var) -> str:
         """Return the value of a variable of the calling function, as an argument or read from the closure."""
         if self.parent is None:
             return super().missing(var)
@@ -139,10 +120,10 @@ class FunctionEmitter(MemoryEmitter):
 
     # ------------------------------------------------------------------ statements
 
-    def statement(self, stmt: Stmt) -> None:
+    def statement(self, stmt: ir.Stmt) -> None:
         """Emit `stmt`. Statements that end in another one are followed without recursion."""
         heap, location = len(self.heap), self.out.location
-        following: Stmt | None = stmt
+        following: ir.Stmt | None = stmt
         while following is not None:
             self.context.at(self, following)
             following = self.visit(following)
@@ -150,11 +131,11 @@ class FunctionEmitter(MemoryEmitter):
             self.context.free(self, self.heap.pop())
         self.out.location = location
 
-    @handles(SeqStmt)
-    def sequence(self, stmt: SeqStmt) -> None:
+    @ir.handles(ir.SeqStmt)
+    def sequence(self, stmt: ir.SeqStmt) -> None:
         self.statements(stmt.seq)
 
-    def statements(self, stmts: Sequence[Stmt]) -> None:
+    def statements(self, stmts: Sequence[ir.Stmt]) -> None:
         """Emit statements one after the other, in a long program some of them as functions."""
         if not self.context.is_split or self.any_order or self.void:
             for part in stmts:
@@ -167,21 +148,21 @@ class FunctionEmitter(MemoryEmitter):
                 for part in group:
                     self.statement(part)
 
-    @handles(LetStmt)
-    def let_stmt(self, stmt: LetStmt) -> Stmt:
+    @ir.handles(ir.LetStmt)
+    def let_stmt(self, stmt: ir.LetStmt) -> ir.Stmt:
         self.bind(stmt.var, self.visit(stmt.value), stmt.value)
         return stmt.body
 
-    @handles(DeclBuffer)
-    def declare_buffer(self, stmt: DeclBuffer) -> Stmt:
+    @ir.handles(ir.DeclBuffer)
+    def declare_buffer(self, stmt: ir.DeclBuffer) -> ir.Stmt:
         return stmt.body
 
-    @handles(AttrStmt)
-    def attribute(self, stmt: AttrStmt) -> Stmt | None:
+    @ir.handles(ir.AttrStmt)
+    def attribute(self, stmt: ir.AttrStmt) -> ir.Stmt | None:
         if stmt.attr_key in LAUNCHES:
             return self.context.threads.launch(self, stmt)
         if stmt.attr_key == "pragma_import_llvm":
-            if not isinstance(stmt.value, StringImm):
+            if not isinstance(stmt.value, ir.StringImm):
                 raise BuildError(
                     "`import_llvm` takes LLVM text, or the name of a file with it",
                     node=stmt,
@@ -200,17 +181,17 @@ class FunctionEmitter(MemoryEmitter):
             return None
         return stmt.body
 
-    @handles(AssertStmt)
-    def assertion(self, stmt: AssertStmt) -> Stmt:
+    @ir.handles(ir.AssertStmt)
+    def assertion(self, stmt: ir.AssertStmt) -> ir.Stmt:
         if self.void:
             raise no_assertions(stmt)
-        message = stmt.message.value if isinstance(stmt.message, StringImm) else str(stmt.message)
+        message = stmt.message.value if isinstance(stmt.message, ir.StringImm) else str(stmt.message)
         site = self.context.site("assert", stmt, message)
         self.fail_unless(self.visit(stmt.condition), site, [])
         return stmt.body
 
-    @handles(Evaluate)
-    def evaluate(self, stmt: Evaluate) -> None:
+    @ir.handles(ir.Evaluate)
+    def evaluate(self, stmt: ir.Evaluate) -> None:
         if is_call(stmt.value, "tir.ret"):
             # what follows can never run, but the text needs a block to put it in
             self.context.returned(self, stmt.value)
@@ -218,15 +199,15 @@ class FunctionEmitter(MemoryEmitter):
         else:
             self.visit(stmt.value)
 
-    @handles(BufferStore)
-    def store(self, stmt: BufferStore) -> None:
+    @ir.handles(ir.BufferStore)
+    def store(self, stmt: ir.BufferStore) -> None:
         require_legal_mask(stmt)
         value = self.visit(stmt.value)
         predicate = self.visit(stmt.predicate) if stmt.predicate is not None else None
         self.store_value(stmt.buffer, self.checked_indices(stmt, predicate), value, predicate)
 
-    @handles(IfThenElse)
-    def if_then_else(self, stmt: IfThenElse) -> None:
+    @ir.handles(ir.IfThenElse)
+    def if_then_else(self, stmt: ir.IfThenElse) -> None:
         if stmt.condition.dtype.lane_code != 1:
             raise BuildError(
                 "the condition of an `if` differs from lane to lane",
@@ -247,8 +228,8 @@ class FunctionEmitter(MemoryEmitter):
             self.out.jump(done)
         self.out.start(done)
 
-    @handles(While)
-    def while_loop(self, stmt: While) -> None:
+    @ir.handles(ir.While)
+    def while_loop(self, stmt: ir.While) -> None:
         head, body, done = (self.out.new_block(hint) for hint in ("while", "do", "done"))
         self.out.jump(head)
         self.out.start(head)
@@ -261,46 +242,46 @@ class FunctionEmitter(MemoryEmitter):
 
     # ------------------------------------------------------------------ loops
 
-    @handles(For)
-    def loop(self, stmt: For) -> Stmt | None:
-        if stmt.kind is ForKind.THREAD_BINDING and self.context.family.launches:
+    @ir.handles(ir.For)
+    def loop(self, stmt: ir.For) -> ir.Stmt | None:
+        if stmt.kind is ir.ForKind.THREAD_BINDING and self.context.family.launches:
             return self.context.threads.bind(self, stmt)
-        if stmt.kind is ForKind.PARALLEL and self.is_parallel:
+        if stmt.kind is ir.ForKind.PARALLEL and self.is_parallel:
             raise BuildError(
                 "Nested parallel loop is not supported",
                 node=stmt,
                 hint="let the inner loop be serial, or fuse both and mark the result parallel",
                 code="codegen.nested_parallel_loops",
             )
-        if stmt.kind is ForKind.PARALLEL and self.context.family.has_threads:
+        if stmt.kind is ir.ForKind.PARALLEL and self.context.family.has_threads:
             emit_parallel(self, stmt)
             return None
         first, extent = self.visit(stmt.min), self.visit(stmt.extent)
-        if isinstance(stmt.extent, IntImm) and stmt.extent.value == 1:
+        if isinstance(stmt.extent, ir.IntImm) and stmt.extent.value == 1:
             self.define_loop_var(stmt, first)
             return stmt.body
-        if isinstance(stmt.extent, IntImm) and stmt.extent.value <= 0:
+        if isinstance(stmt.extent, ir.IntImm) and stmt.extent.value <= 0:
             return None
         kind = llvm_type(stmt.loop_var.dtype)
         end = extent if first == "0" else self.out.op(f"add nsw {kind} {first}, {extent}")
         self.counted_loop(stmt, first, end, self.loop_metadata(stmt))
         return None
 
-    def define_loop_var(self, stmt: For, name: str) -> None:
+    def define_loop_var(self, stmt: ir.For, name: str) -> None:
         """Let the loop variable of `stmt` be the value called `name`."""
         self.values[stmt.loop_var] = name
         if name[0] == "%":
             self.index_values.add(name)
         self.intervals.counts(stmt.loop_var, stmt.extent, stmt.min)
 
-    def counted_loop(self, stmt: For, first: str, end: str, metadata: str) -> None:
+    def counted_loop(self, stmt: ir.For, first: str, end: str, metadata: str) -> None:
         """The loop from `first` to `end`, the end left out."""
         self.loops += 1
         out, kind = self.out, llvm_type(stmt.loop_var.dtype)
         word = "slt" if stmt.loop_var.dtype.is_int else "ult"
         before = out.block
         head, done = out.new_block("loop"), out.new_block("done")
-        constant_extent = isinstance(stmt.extent, IntImm)
+        constant_extent = isinstance(stmt.extent, ir.IntImm)
         if constant_extent:
             out.jump(head)
         else:
@@ -333,7 +314,7 @@ class FunctionEmitter(MemoryEmitter):
         self.out.jump(go_on)
         self.out.start(go_on)
 
-    def loop_metadata(self, stmt: For) -> str:
+    def loop_metadata(self, stmt: ir.For) -> str:
         """Return what LLVM shall do with a loop, as annotations say, as the suffix of its branch."""
         if is_kept_scalar(stmt):
             return self.context.loop_metadata("vectorize.enable i1 false", *_interleaving(stmt))
@@ -342,8 +323,8 @@ class FunctionEmitter(MemoryEmitter):
 
     # ------------------------------------------------------------------ memory
 
-    @handles(Allocate)
-    def allocate(self, stmt: Allocate) -> Stmt:
+    @ir.handles(ir.Allocate)
+    def allocate(self, stmt: ir.Allocate) -> ir.Stmt:
         pointer, scope = stmt.buffer_var, scope_of(stmt.buffer_var)
         stack = annotation(stmt, STACK)
         if stack is not None:
@@ -374,14 +355,14 @@ class FunctionEmitter(MemoryEmitter):
         self.context.allocated(self, stmt, count)
         return stmt.body
 
-    def _heap(self, stmt: Allocate, count: int | None) -> str:
+    def _heap(self, stmt: ir.Allocate, count: int | None) -> str:
         size = str(count * stmt.dtype.bytes) if count is not None else allocated_bytes(self, stmt)
         pointer = self.context.allocate(self, size)
         self.heap.append(pointer)
         return pointer
 
-    @handles(AllocateConst)
-    def allocate_const(self, stmt: AllocateConst) -> Stmt:
+    @ir.handles(ir.AllocateConst)
+    def allocate_const(self, stmt: ir.AllocateConst) -> ir.Stmt:
         self.values[stmt.buffer_var] = self.context.constant_array(stmt)
         self.scopes.add(stmt.buffer_var)
         return stmt.body

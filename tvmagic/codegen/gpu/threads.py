@@ -4,57 +4,43 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.errors import BuildError, TVMagicError
-from tvmagic.ir import (
-    Allocate,
-    AllocateConst,
-    AssertStmt,
-    AttrStmt,
-    DeclBuffer,
-    Evaluate,
-    IRModule,
-    IterVar,
-    LetStmt,
-    PointerType,
-    PrimExpr,
-    Visitor,
-    handles,
-)
 from tvmagic.target import Target
 
-_CHAINED = (LetStmt, AttrStmt, AssertStmt, Allocate, AllocateConst, DeclBuffer)
+_CHAINED = (ir.LetStmt, ir.AttrStmt, ir.AssertStmt, ir.Allocate, ir.AllocateConst, ir.DeclBuffer)
 
 
-class _Threads(Visitor):
+class _Threads(ir.Visitor):
     """Whether threads or blocks are launched, whether threads reduce together, and whether they share memory or wait."""
 
     def __init__(self) -> None:
         self.threads = self.blocks = self.reduce = self.meet = False
 
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> None:
+    @ir.handles(ir.PrimExpr)
+    def leaf(self, node: ir.PrimExpr) -> None:
         pass
 
-    @handles(*_CHAINED)
+    @ir.handles(*_CHAINED)
     def chain(self, node: Any) -> None:
         while isinstance(node, _CHAINED):
-            if isinstance(node, AttrStmt) and node.attr_key == "thread_extent" and isinstance(node.node, IterVar):
+            if isinstance(node, ir.AttrStmt) and node.attr_key == "thread_extent" and isinstance(node.node, ir.IterVar):
                 self.threads = self.threads or node.node.thread_tag.startswith("threadIdx")
                 self.blocks = self.blocks or node.node.thread_tag.startswith("blockIdx")
-            elif isinstance(node, Allocate):
+            elif isinstance(node, ir.Allocate):
                 kind = node.buffer_var.type_annotation
-                self.meet = self.meet or (isinstance(kind, PointerType) and kind.storage_scope.startswith("shared"))
+                self.meet = self.meet or (isinstance(kind, ir.PointerType) and kind.storage_scope.startswith("shared"))
             node = node.body
         self.visit(node)
 
-    @handles(Evaluate)
-    def evaluate(self, node: Evaluate) -> None:
+    @ir.handles(ir.Evaluate)
+    def evaluate(self, node: ir.Evaluate) -> None:
         name = getattr(getattr(node.value, "op", None), "name", "")
         self.reduce = self.reduce or name == "tir.tvm_thread_allreduce"
         self.meet = self.meet or name == "tir.tvm_storage_sync"
 
 
-def prepare_threads(mod: IRModule, target: Target) -> IRModule:
+def prepare_threads(mod: ir.IRModule, target: Target) -> ir.IRModule:
     """`mod` with barriers where threads share memory, and with reductions over threads in steps.
 
     For a GPU, all threads of a kernel are launched at its head. For a CPU, kernels with barriers become loops over the
@@ -86,14 +72,14 @@ def prepare_threads(mod: IRModule, target: Target) -> IRModule:
     return mod
 
 
-def _kernels(mod: IRModule, reduce: bool) -> IRModule:
+def _kernels(mod: ir.IRModule, reduce: bool) -> ir.IRModule:
     """`mod` as a GPU runs it: threads of a block wait for each other, and each kernel is launched once."""
     from tvmagic.tir.transform import KernelMemory, KernelThreads
 
     return KernelThreads()(_synchronized(KernelMemory()(mod), ("global", "shared", "shared.dyn"), reduce))
 
 
-def _synchronized(mod: IRModule, scopes: tuple[str, ...], reduce: bool) -> IRModule:
+def _synchronized(mod: ir.IRModule, scopes: tuple[str, ...], reduce: bool) -> ir.IRModule:
     """`mod` with barriers for memory of the scopes, and with the steps of what threads reduce together."""
     from tvmagic.tir.transform import GuardRepeatedStores, LowerThreadAllreduce, ThreadSync
 

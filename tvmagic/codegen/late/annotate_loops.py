@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from tvmagic import ir
 from tvmagic.codegen.late.common import (
     MOST_OPERATIONS,
     POLL,
@@ -16,20 +17,6 @@ from tvmagic.codegen.late.common import (
     work_of,
 )
 from tvmagic.codegen.late.work_estimate import LARGEST_UNROLLED_BY_LLVM
-from tvmagic.ir import (
-    BufferLoad,
-    BufferStore,
-    For,
-    ForKind,
-    IntImm,
-    PrimExpr,
-    PrimFunc,
-    Stmt,
-    StringImm,
-    Var,
-    handles,
-    post_order_visit,
-)
 from tvmagic.ir.loop_annotations import INTERLEAVE, UNROLL
 from tvmagic.ir.query import contains, nodes_of
 from tvmagic.passes import note
@@ -44,23 +31,23 @@ _MOST_STORES = 8  # vectors that its body stores; more are the tile of a product
 
 
 @late_pass("AnnotateLoops")
-def annotate_loops(func: PrimFunc, target: Target, check_bounds: bool) -> PrimFunc:
+def annotate_loops(func: ir.PrimFunc, target: Target, check_bounds: bool) -> ir.PrimFunc:
     """Annotate loops with LLVM's unrolling and interleaving, and with the iterations between polls for interrupts."""
-    if not contains(func.body, For):
+    if not contains(func.body, ir.For):
         return func
     return func.with_body(_Annotator(func, target, check_bounds).visit(func.body))
 
 
 class _Annotator(StatementMutator):
-    def __init__(self, func: PrimFunc, target: Target, check_bounds: bool) -> None:
+    def __init__(self, func: ir.PrimFunc, target: Target, check_bounds: bool) -> None:
         super().__init__(func)
         self.target, self.check_bounds = target, check_bounds
         self.work = work_of(func.body)
         self.is_large = self.work.written > MOST_OPERATIONS
         self.is_split = is_split(func.body, len(self.work.bodies))
 
-    @handles(For)
-    def loop(self, node: For) -> Stmt:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> ir.Stmt:
         made = self.visit_children(node)
         wishes = self._wishes(node)
         if not wishes.keys() - node.annotations.keys():
@@ -69,26 +56,26 @@ class _Annotator(StatementMutator):
         note("late", f"annotated loop `{node.loop_var.name}`: {said}", node)
         return made.with_(annotations={**wishes, **node.annotations})
 
-    def _wishes(self, loop: For) -> dict[str, PrimExpr | StringImm]:
+    def _wishes(self, loop: ir.For) -> dict[str, ir.PrimExpr | ir.StringImm]:
         wishes = self._unrolling(loop)
-        if loop.kind is ForKind.SERIAL and loop.loop_var in self.work.dividing:
+        if loop.kind is ir.ForKind.SERIAL and loop.loop_var in self.work.dividing:
             wishes[INTERLEAVE] = (
                 1  # an interleaved quotient of integers gains nothing, and its code takes long to compile
             )
         if self.target.family.has_threads and (every := self.work.poll_every(loop)):
             wishes[POLL] = every
-        return {k: StringImm(v) if isinstance(v, str) else IntImm("int32", v) for k, v in wishes.items()}
+        return {k: ir.StringImm(v) if isinstance(v, str) else ir.IntImm("int32", v) for k, v in wishes.items()}
 
-    def _unrolling(self, loop: For) -> dict[str, str | int]:
+    def _unrolling(self, loop: ir.For) -> dict[str, str | int]:
         """Return the wish to unroll, if LLVM will grant it, as it warns of others; or the wish not to.
 
         A short loop over vectors is not unrolled fully. LLVM would keep what several such loops read in registers from one to the
         next, and more of it than there are, so that it spills.
         """
         extent = loop.extent
-        if is_kept_scalar(loop) or self.check_bounds or not isinstance(extent, IntImm):
+        if is_kept_scalar(loop) or self.check_bounds or not isinstance(extent, ir.IntImm):
             return {}
-        if loop.kind is ForKind.SERIAL:
+        if loop.kind is ir.ForKind.SERIAL:
             if self.any_order:  # as many partial results as keep the machine busy while each waits for its last value
                 return {UNROLL: "disable", INTERLEAVE: _PARTIAL_RESULTS[self._divides_many(extent.value)]}
             if self.is_large or self._would_scatter(loop):
@@ -97,21 +84,21 @@ class _Annotator(StatementMutator):
                 return {UNROLL: "disable"}
             if _SHORT[0] <= extent.value <= _SHORT[1] and 0 < _vector_stores(loop.body) <= _MOST_STORES:
                 return {UNROLL: _UNROLL_COUNT} if extent.value % _UNROLL_COUNT == 0 else {}
-        if loop.kind is not ForKind.UNROLLED:
+        if loop.kind is not ir.ForKind.UNROLLED:
             return {}
         whole = extent.value * self.work.bodies.get(loop, _LARGEST_UNROLLED)
         return {UNROLL: "full"} if whole <= _LARGEST_UNROLLED else {}
 
-    def _would_scatter(self, loop: For) -> bool:
+    def _would_scatter(self, loop: ir.For) -> bool:
         """Return whether LLVM would fully unroll an innermost loop and vectorize the loop around it, with a scatter for each
         element: on machines that have scatters, which are slow."""
-        if self.target.family.launches or not isinstance(loop.extent, IntImm) or loop.extent.value > _LARGEST_FULL:
+        if self.target.family.launches or not isinstance(loop.extent, ir.IntImm) or loop.extent.value > _LARGEST_FULL:
             return False
         machine = self.target.machine
         long = machine.lanes("float32") <= loop.extent.value
         return long and machine.scatters and _stores_elements(loop.body)
 
-    def _unrolls_beyond_registers(self, loop: For, extent: int) -> bool:
+    def _unrolls_beyond_registers(self, loop: ir.For, extent: int) -> bool:
         """Return whether LLVM would unroll a loop once it is over vectors, to more of them than there are registers.
 
         The time to order the instructions of a basic block grows with the square of its accesses. Unrolling gains only
@@ -129,27 +116,27 @@ class _Annotator(StatementMutator):
         return extent % step == 0 and extent >= 4 * step
 
 
-def _stores_elements(body: Stmt) -> bool:
+def _stores_elements(body: ir.Stmt) -> bool:
     """Return whether a body without loops stores elements, not vectors, and does not update what it reads, as sums do."""
-    stored: set[Var] = set()
-    loaded: set[Var] = set()
+    stored: set[ir.Var] = set()
+    loaded: set[ir.Var] = set()
     others = [0]
 
     def look(node: object) -> None:
-        if isinstance(node, BufferStore):
+        if isinstance(node, ir.BufferStore):
             stored.add(node.buffer.data)
             others[0] += node.value.dtype.lane_code != 1
-        elif isinstance(node, BufferLoad):
+        elif isinstance(node, ir.BufferLoad):
             loaded.add(node.buffer.data)
-        elif isinstance(node, For):
+        elif isinstance(node, ir.For):
             others[0] += 1
 
-    post_order_visit(body, look)
+    ir.post_order_visit(body, look)
     return not others[0] and bool(stored) and not stored & loaded
 
 
-def _vector_stores(stmt: Stmt) -> int:
+def _vector_stores(stmt: ir.Stmt) -> int:
     """Return the number of vectors that a body without loops stores, or 0."""
-    if contains(stmt, For):
+    if contains(stmt, ir.For):
         return 0
-    return sum(store.value.dtype.lanes > 1 for store in nodes_of(stmt, BufferStore))
+    return sum(store.value.dtype.lanes > 1 for store in nodes_of(stmt, ir.BufferStore))

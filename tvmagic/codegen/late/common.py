@@ -13,36 +13,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.intervals import Intervals
 from tvmagic.codegen.late.work_estimate import Work
-from tvmagic.ir import (
-    Allocate,
-    AllocateConst,
-    And,
-    AttrStmt,
-    BufferLoad,
-    BufferStore,
-    Cast,
-    FloatImm,
-    For,
-    IfThenElse,
-    IntImm,
-    IRModule,
-    Let,
-    LetStmt,
-    Max,
-    Mutator,
-    Or,
-    PrimExpr,
-    PrimFunc,
-    Ramp,
-    Select,
-    Stmt,
-    Var,
-    handles,
-    post_order_visit,
-)
 from tvmagic.ir.constants import largest_integer
 from tvmagic.ir.loop_annotations import ANY_ORDER, KEEP_SCALAR, MADE_BY, POLL, STACK, annotation, is_kept_scalar
 from tvmagic.ir.query import has_node, is_call, nodes_of, variables_in
@@ -108,7 +82,7 @@ def late_pass(name: str, when: When | None = None) -> Callable[[Callable[..., An
             facts = {"target": target, "check_bounds": check_bounds}
             given = {**{name: fact for name, fact in facts.items() if name in parameters}, **options}
 
-            def run(mod: IRModule, _: PassContext) -> IRModule:
+            def run(mod: ir.IRModule, _: PassContext) -> ir.IRModule:
                 applies = when(target, check_bounds) if when is not None else True
                 applies = "not measured for OpenCL" if target.is_opencl else applies
                 if applies is not True:
@@ -147,18 +121,18 @@ def on_threaded_targets(target: Target, check_bounds: bool) -> Literal[True] | s
 # ---------------------------------------------------------------------------- memory
 
 
-def memory_groups(arguments: Iterable[Var], noalias: bool, body: Stmt) -> dict[Var, object]:
+def memory_groups(arguments: Iterable[ir.Var], noalias: bool, body: ir.Stmt) -> dict[ir.Var, object]:
     """Return the memory behind each pointer of a function: an argument's, its own if arguments do not alias, or an allocation's."""
-    groups: dict[Var, object] = {pointer: pointer if noalias else "parameters" for pointer in arguments}
-    return groups | {node.buffer_var: node.buffer_var for node in nodes_of(body, Allocate, AllocateConst)}
+    groups: dict[ir.Var, object] = {pointer: pointer if noalias else "parameters" for pointer in arguments}
+    return groups | {node.buffer_var: node.buffer_var for node in nodes_of(body, ir.Allocate, ir.AllocateConst)}
 
 
-def are_disjoint(groups: Mapping[Var, object], a: Var, b: Var) -> bool:
+def are_disjoint(groups: Mapping[ir.Var, object], a: ir.Var, b: ir.Var) -> bool:
     """Return whether two pointers provably lead to disjoint memory."""
     return a in groups and b in groups and groups[a] != groups[b]
 
 
-def disjoint_memory(func: PrimFunc, volatile: bool = True) -> Callable[[Var, Var], bool]:
+def disjoint_memory(func: ir.PrimFunc, volatile: bool = True) -> Callable[[ir.Var, ir.Var], bool]:
     """Return a function that tells whether two pointers provably lead to disjoint memory.
 
     Unless `volatile`, accesses of volatile memory count as overlapping all others.
@@ -166,7 +140,7 @@ def disjoint_memory(func: PrimFunc, volatile: bool = True) -> Callable[[Var, Var
     arguments = [buffer.data for buffer in func.buffer_map.values()]
     groups = memory_groups(arguments, bool(func.attrs.get("tir.noalias", False)), func.body)
     if not volatile:
-        for node in nodes_of(func.body, AttrStmt):
+        for node in nodes_of(func.body, ir.AttrStmt):
             if node.attr_key == "volatile_scope":
                 groups.pop(node.node, None)
     return functools.partial(are_disjoint, groups)
@@ -175,19 +149,19 @@ def disjoint_memory(func: PrimFunc, volatile: bool = True) -> Callable[[Var, Var
 # ---------------------------------------------------------------------------- loops
 
 
-def extent_from(begin: PrimExpr, extent: PrimExpr) -> PrimExpr:
+def extent_from(begin: ir.PrimExpr, extent: ir.PrimExpr) -> ir.PrimExpr:
     """Return the extent of a loop from `begin` on, simplified as by the parser, which reads it from the end of the loop."""
     return Analyzer().simplify(begin + extent - begin)
 
 
-def keep_scalar(loop: For) -> For:
+def keep_scalar(loop: ir.For) -> ir.For:
     """Return the loop with the annotation that LLVM must not vectorize it."""
     if is_kept_scalar(loop):
         return loop
-    return loop.with_(annotations={**loop.annotations, KEEP_SCALAR: IntImm("bool", 0)})
+    return loop.with_(annotations={**loop.annotations, KEEP_SCALAR: ir.IntImm("bool", 0)})
 
 
-def has_many_operations(body: Stmt) -> bool:
+def has_many_operations(body: ir.Stmt) -> bool:
     """Return whether a function is so large that no pass makes it larger."""
     return work_of(body).written > MOST_OPERATIONS
 
@@ -196,14 +170,14 @@ def has_many_operations(body: Stmt) -> bool:
 MOST_LOOPS = 128
 
 
-def is_split(body: Stmt, loops: int) -> bool:
+def is_split(body: ir.Stmt, loops: int) -> bool:
     """Return whether the body of a function with so many loops is split. One with a return inside is not."""
     return loops > MOST_LOOPS and not has_node(body, _prevents_split)
 
 
 def _prevents_split(node: object) -> bool:
     """Return whether a node returns from the function, or binds a pointer, which may be to an array that is copied."""
-    return is_call(node, "tir.ret") or (isinstance(node, LetStmt) and node.var.dtype.is_handle)
+    return is_call(node, "tir.ret") or (isinstance(node, ir.LetStmt) and node.var.dtype.is_handle)
 
 
 _Answer = TypeVar("_Answer")
@@ -226,7 +200,7 @@ def _once_per_body(function: Callable[[Any], _Answer]) -> Callable[[Any], _Answe
 
 
 @_once_per_body
-def work_of(body: Stmt) -> Work:
+def work_of(body: ir.Stmt) -> Work:
     """Return the estimate of the work in a body."""
     return Work(body)
 
@@ -245,40 +219,40 @@ class Census:
 
 
 @_once_per_body
-def census(body: Stmt) -> Census:
+def census(body: ir.Stmt) -> Census:
     """Return what a body has of the things that late passes look for, found in one walk."""
     found = Census()
 
     def look(node: object) -> None:
-        if isinstance(node, (BufferLoad, BufferStore)):
+        if isinstance(node, (ir.BufferLoad, ir.BufferStore)):
             found.masks |= node.predicate is not None
-            if isinstance(node, BufferStore):
+            if isinstance(node, ir.BufferStore):
                 lanes = node.value.dtype.lane_code
                 found.odd_vectors |= lanes > 1 and bool(lanes & (lanes - 1))
-            elif node.indices and isinstance(node.indices[-1], Ramp):
+            elif node.indices and isinstance(node.indices[-1], ir.Ramp):
                 stride = node.indices[-1].stride
-                found.strided_loads |= not (isinstance(stride, IntImm) and stride.value == 1)
-        elif isinstance(node, FloatImm):
+                found.strided_loads |= not (isinstance(stride, ir.IntImm) and stride.value == 1)
+        elif isinstance(node, ir.FloatImm):
             found.identities |= type(node.value) is Neutral
-        elif isinstance(node, (And, Or, Select)) or is_call(node, "tir.if_then_else"):
+        elif isinstance(node, (ir.And, ir.Or, ir.Select)) or is_call(node, "tir.if_then_else"):
             found.choices = True
-        elif isinstance(node, Cast):
+        elif isinstance(node, ir.Cast):
             source, target = node.value.dtype, node.dtype
             narrowing = 8 <= target.bits <= 16 < source.bits and not source.is_float and not target.is_float
             found.narrowing_casts |= narrowing
-            found.bool_max |= target.is_int and source.is_bool and isinstance(node.value, Max)
+            found.bool_max |= target.is_int and source.is_bool and isinstance(node.value, ir.Max)
 
-    post_order_visit(body, look)
+    ir.post_order_visit(body, look)
     return found
 
 
-class StatementMutator(Mutator):
+class StatementMutator(ir.Mutator):
     """Rewrites statements; expressions are unchanged unless a subclass handles them.
 
     Below a loop with `pragma_any_order`, `any_order` is true. `intervals` bounds the integers in scope.
     """
 
-    def __init__(self, func: PrimFunc) -> None:
+    def __init__(self, func: ir.PrimFunc) -> None:
         self.any_order = False
         self.intervals = Intervals()
         known = {*func.params, *(buffer.data for buffer in func.buffer_map.values())}
@@ -288,12 +262,12 @@ class StatementMutator(Mutator):
                     if var not in known:
                         self.intervals.known[var] = (0, largest_integer(var.dtype))
 
-    @handles(PrimExpr)
-    def expression(self, node: PrimExpr) -> PrimExpr:
+    @ir.handles(ir.PrimExpr)
+    def expression(self, node: ir.PrimExpr) -> ir.PrimExpr:
         return node
 
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> Stmt:
+    @ir.handles(ir.AttrStmt)
+    def attribute(self, node: ir.AttrStmt) -> ir.Stmt:
         if node.attr_key != ANY_ORDER or self.any_order:
             return self.visit_children(node)
         self.any_order = True
@@ -301,29 +275,29 @@ class StatementMutator(Mutator):
         self.any_order = False
         return made
 
-    @handles(LetStmt)
-    def let_statement(self, node: LetStmt) -> Stmt:
+    @ir.handles(ir.LetStmt)
+    def let_statement(self, node: ir.LetStmt) -> ir.Stmt:
         value = self.visit(node.value)
         if value.dtype.is_index:
             self.intervals.define(node.var, value)
         return node.with_(value=value, body=self.visit(node.body))
 
-    @handles(For)
-    def loop(self, node: For) -> Stmt:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> ir.Stmt:
         first, extent = self.visit(node.min), self.visit(node.extent)
         self.intervals.counts(node.loop_var, extent, first)
         return node.with_(min=first, extent=extent, body=self.visit(node.body))
 
-    @handles(IfThenElse)
-    def branch(self, node: IfThenElse) -> Stmt:
+    @ir.handles(ir.IfThenElse)
+    def branch(self, node: ir.IfThenElse) -> ir.Stmt:
         condition = self.visit(node.condition)
         with self.intervals.where(condition):
             then = self.visit(node.then_case)
         other = None if node.else_case is None else self.visit(node.else_case)
         return node.with_(condition=condition, then_case=then, else_case=other)
 
-    @handles(Let)
-    def let(self, node: Let) -> PrimExpr:
+    @ir.handles(ir.Let)
+    def let(self, node: ir.Let) -> ir.PrimExpr:
         value = self.visit(node.value)
         if value.dtype.is_index:
             self.intervals.define(node.var, value)

@@ -7,24 +7,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.ir import Allocate, AllocateConst, AssertStmt, AttrStmt, DeclBuffer, LetStmt
-from tvmagic.ir.functor import Visitor, handles
+from tvmagic import ir
 
 # What such a statement holds besides its body.
 _PARTS: dict[type, tuple[str, ...]] = {
-    LetStmt: ("value",),
-    AttrStmt: ("value",),
-    AssertStmt: ("condition",),
-    Allocate: ("condition",),
-    AllocateConst: (),
-    DeclBuffer: (),
+    ir.LetStmt: ("value",),
+    ir.AttrStmt: ("value",),
+    ir.AssertStmt: ("condition",),
+    ir.Allocate: ("condition",),
+    ir.AllocateConst: (),
+    ir.DeclBuffer: (),
 }
 
 
-class ChainVisitor(Visitor):
+class ChainVisitor(ir.Visitor):
     """A visitor whose subclasses see every part of a body, however long its chains are."""
 
-    @handles(LetStmt, AttrStmt, AssertStmt, Allocate, AllocateConst, DeclBuffer)
+    @ir.handles(ir.LetStmt, ir.AttrStmt, ir.AssertStmt, ir.Allocate, ir.AllocateConst, ir.DeclBuffer)
     def chain(self, node: Any) -> None:
         while (parts := _PARTS.get(type(node))) is not None:
             for name in parts:

@@ -6,29 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.codegen.late.work_estimate import constant_elements
 from tvmagic.errors import BuildError
-from tvmagic.ir import (
-    Allocate,
-    AssertStmt,
-    AttrStmt,
-    DeclBuffer,
-    Evaluate,
-    For,
-    IfThenElse,
-    IntImm,
-    LetStmt,
-    Mutator,
-    PrimExpr,
-    PrimFunc,
-    SeqStmt,
-    Stmt,
-    StringImm,
-    Var,
-    Visitor,
-    handles,
-    substitute,
-)
 from tvmagic.tir.transform.threads.kernel_threads import is_launch
 from tvmagic.tir.transform.use_def import free_vars, loads_memory, used_vars
 
@@ -41,11 +21,11 @@ class Kernel:
     """What all threads of a launch run: the `launches` of its axes, and the statements below them."""
 
     name: str
-    launches: tuple[AttrStmt, ...]
-    body: Stmt
+    launches: tuple[ir.AttrStmt, ...]
+    body: ir.Stmt
 
     @property
-    def axes(self) -> dict[str, tuple[Var, PrimExpr]]:
+    def axes(self) -> dict[str, tuple[ir.Var, ir.PrimExpr]]:
         """The variables of the axes and their extents, by tag."""
         return {launch.node.thread_tag: (launch.node.var, launch.value) for launch in self.launches}
 
@@ -61,7 +41,7 @@ class Launch:
 class Allocation:
     """Global memory for `steps`: elements of the pointer's type, as many as the product of `extents`."""
 
-    node: Allocate
+    node: ir.Allocate
     steps: tuple[Step, ...]
 
 
@@ -69,7 +49,7 @@ class Allocation:
 class Repeat:
     """A loop of the host."""
 
-    node: For
+    node: ir.For
     steps: tuple[Step, ...]
 
 
@@ -77,7 +57,7 @@ class Repeat:
 class Branch:
     """A branch of the host."""
 
-    condition: PrimExpr
+    condition: ir.PrimExpr
     then: tuple[Step, ...]
     other: tuple[Step, ...]
 
@@ -86,8 +66,8 @@ class Branch:
 class Binding:
     """A variable that the host computes for `steps`."""
 
-    var: Var
-    value: PrimExpr
+    var: ir.Var
+    value: ir.PrimExpr
     steps: tuple[Step, ...]
 
 
@@ -95,14 +75,14 @@ class Binding:
 class Check:
     """The host stops with `message` unless the condition holds."""
 
-    condition: PrimExpr
+    condition: ir.PrimExpr
     message: str
 
 
 Step = Launch | Allocation | Repeat | Branch | Binding | Check
 
 
-def divided(func: PrimFunc, name: str) -> tuple[list[Kernel], tuple[Step, ...]]:
+def divided(func: ir.PrimFunc, name: str) -> tuple[list[Kernel], tuple[Step, ...]]:
     """The kernels of a function in order, and what the host does. The first is called `name`_kernel, as TVM's are.
 
     What is outside launches becomes kernels of one thread. Raises BuildError if the host would have to read
@@ -115,18 +95,18 @@ def divided(func: PrimFunc, name: str) -> tuple[list[Kernel], tuple[Step, ...]]:
     return divider.kernels, divider.steps(body)
 
 
-class _VectorsInKernels(Mutator):
+class _VectorsInKernels(ir.Mutator):
     """Kernels compute the vectors that are bound around them: the host has none."""
 
-    @handles(AttrStmt)
-    def launch(self, node: AttrStmt) -> Stmt:
+    @ir.handles(ir.AttrStmt)
+    def launch(self, node: ir.AttrStmt) -> ir.Stmt:
         return node if is_launch(node) else self.visit_children(node)
 
-    @handles(LetStmt)
-    def bound(self, node: LetStmt) -> Stmt:
+    @ir.handles(ir.LetStmt)
+    def bound(self, node: ir.LetStmt) -> ir.Stmt:
         if node.var.dtype.lane_code == 1:
             return self.visit_children(node)
-        return self.visit(substitute(node.body, {node.var: _of_host(node.value, node)}))
+        return self.visit(ir.substitute(node.body, {node.var: _of_host(node.value, node)}))
 
 
 def is_one_kernel(steps: Sequence[Step]) -> bool:
@@ -134,7 +114,7 @@ def is_one_kernel(steps: Sequence[Step]) -> bool:
     return len(steps) == 1 and isinstance(steps[0], Launch)
 
 
-def kernel_functions(func: PrimFunc, name: str) -> list[PrimFunc]:
+def kernel_functions(func: ir.PrimFunc, name: str) -> list[ir.PrimFunc]:
     """The kernels of a function as functions, each with its parameters and, after them, what the host gives besides.
 
     A function that is one kernel keeps its name.
@@ -142,7 +122,7 @@ def kernel_functions(func: PrimFunc, name: str) -> list[PrimFunc]:
     kernels, steps = divided(func, name)
     if is_one_kernel(steps):
         return [func]
-    made: list[PrimFunc] = []
+    made: list[ir.PrimFunc] = []
     known = {*func.params, *(buffer.data for buffer in func.buffer_map.values())}
     known.update(
         var
@@ -163,14 +143,14 @@ def kernel_functions(func: PrimFunc, name: str) -> list[PrimFunc]:
 @dataclass
 class _Divider:
     name: str
-    around: set[Stmt]
+    around: set[ir.Stmt]
     kernels: list[Kernel] = field(default_factory=list[Kernel])
 
-    def steps(self, stmt: Stmt) -> tuple[Step, ...]:
+    def steps(self, stmt: ir.Stmt) -> tuple[Step, ...]:
         """What the host does for a statement."""
-        parts = stmt.seq if isinstance(stmt, SeqStmt) else (stmt,)
+        parts = stmt.seq if isinstance(stmt, ir.SeqStmt) else (stmt,)
         found: list[Step] = []
-        together: list[Stmt] = []
+        together: list[ir.Stmt] = []
         for part in parts:
             if part not in self.around:
                 together.append(part)
@@ -180,44 +160,44 @@ class _Divider:
             found += self._step(part)
         return (*found, *self._alone(together))
 
-    def _alone(self, stmts: Sequence[Stmt]) -> list[Step]:
+    def _alone(self, stmts: Sequence[ir.Stmt]) -> list[Step]:
         """Statements without a launch, as a kernel of one thread."""
-        some = [s for s in stmts if not (isinstance(s, Evaluate) and isinstance(s.value, IntImm))]
-        return [self._launch((), SeqStmt.flatten(*some))] if some else []
+        some = [s for s in stmts if not (isinstance(s, ir.Evaluate) and isinstance(s.value, ir.IntImm))]
+        return [self._launch((), ir.SeqStmt.flatten(*some))] if some else []
 
-    def _launch(self, launches: tuple[AttrStmt, ...], body: Stmt) -> Launch:
+    def _launch(self, launches: tuple[ir.AttrStmt, ...], body: ir.Stmt) -> Launch:
         number = f"_{len(self.kernels)}" if self.kernels else ""
         self.kernels.append(Kernel(f"{self.name}_kernel{number}", launches, body))
         return Launch(self.kernels[-1])
 
-    def _step(self, stmt: Stmt) -> Sequence[Step]:
+    def _step(self, stmt: ir.Stmt) -> Sequence[Step]:
         if is_launch(stmt):
-            launches: list[AttrStmt] = []
+            launches: list[ir.AttrStmt] = []
             body: Any = stmt
             while is_launch(body):
                 launches.append(body)
                 body = body.body
             return [self._launch(tuple(launches), body)]
-        if isinstance(stmt, Allocate):
+        if isinstance(stmt, ir.Allocate):
             return [Allocation(stmt, self.steps(stmt.body))]
-        if isinstance(stmt, For):
+        if isinstance(stmt, ir.For):
             return [Repeat(stmt, self.steps(stmt.body))]
-        if isinstance(stmt, IfThenElse):
+        if isinstance(stmt, ir.IfThenElse):
             other = self.steps(stmt.else_case) if stmt.else_case is not None else ()
             return [Branch(_of_host(stmt.condition, stmt), self.steps(stmt.then_case), other)]
-        if isinstance(stmt, LetStmt):
+        if isinstance(stmt, ir.LetStmt):
             return [Binding(stmt.var, _of_host(stmt.value, stmt), self.steps(stmt.body))]
-        if isinstance(stmt, AssertStmt):
-            message = stmt.message.value if isinstance(stmt.message, StringImm) else str(stmt.message)
+        if isinstance(stmt, ir.AssertStmt):
+            message = stmt.message.value if isinstance(stmt.message, ir.StringImm) else str(stmt.message)
             return [Check(_of_host(stmt.condition, stmt), message), *self.steps(stmt.body)]
-        if isinstance(stmt, (AttrStmt, DeclBuffer)):
+        if isinstance(stmt, (ir.AttrStmt, ir.DeclBuffer)):
             return self.steps(stmt.body)
         raise BuildError(
             f"there are no launches inside a `{type(stmt).__name__}`", node=stmt, code="codegen.launch_in_statement"
         )
 
 
-def _of_host(value: PrimExpr, stmt: Stmt) -> PrimExpr:
+def _of_host(value: ir.PrimExpr, stmt: ir.Stmt) -> ir.PrimExpr:
     if loads_memory(value):
         raise BuildError(
             f"whether and how kernels are launched depends on what is in memory: `{value}`",
@@ -228,21 +208,21 @@ def _of_host(value: PrimExpr, stmt: Stmt) -> PrimExpr:
     return value
 
 
-class _Around(Visitor):
+class _Around(ir.Visitor):
     """The statements that one kernel of one thread cannot do: they launch threads, allocate much memory, or may fail."""
 
     def __init__(self) -> None:
-        self.found: set[Stmt] = set()
-        self.path: list[Stmt] = []
+        self.found: set[ir.Stmt] = set()
+        self.path: list[ir.Stmt] = []
 
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> None:
+    @ir.handles(ir.PrimExpr)
+    def leaf(self, node: ir.PrimExpr) -> None:
         pass
 
-    @handles(Stmt)
-    def statement(self, node: Stmt) -> None:
+    @ir.handles(ir.Stmt)
+    def statement(self, node: ir.Stmt) -> None:
         self.path.append(node)
-        if is_launch(node) or isinstance(node, AssertStmt) or isinstance(node, Allocate) and not _is_small(node):
+        if is_launch(node) or isinstance(node, ir.AssertStmt) or isinstance(node, ir.Allocate) and not _is_small(node):
             for stmt in reversed(self.path):
                 if stmt in self.found:
                     break
@@ -252,6 +232,6 @@ class _Around(Visitor):
         self.path.pop()
 
 
-def _is_small(node: Allocate) -> bool:
+def _is_small(node: ir.Allocate) -> bool:
     count = constant_elements(node)
     return count is not None and count * node.dtype.bytes <= _OWN_BYTES

@@ -14,47 +14,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from tvmagic import ir
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.codegen.late.common import disjoint_memory, late_pass, unchecked_on_cpus
-from tvmagic.ir import (
-    Allocate,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Call,
-    CallEffect,
-    Cast,
-    DataType,
-    For,
-    ForKind,
-    IfThenElse,
-    IntImm,
-    LetStmt,
-    Max,
-    Min,
-    Mutator,
-    Op,
-    PrimExpr,
-    PrimFunc,
-    Ramp,
-    SeqStmt,
-    Stmt,
-    Var,
-    Visitor,
-    decl_buffer,
-    expr_deep_equal,
-    handles,
-    substitute,
-)
 from tvmagic.ir.ops import cast
 from tvmagic.ir.query import contains, nodes_of
 from tvmagic.passes import note
 
-_WIDE = DataType("float32")
+_WIDE = ir.DataType("float32")
 
 
 @late_pass("PromoteMinMax", when=unchecked_on_cpus)
-def promote_min_max(func: PrimFunc) -> PrimFunc:
+def promote_min_max(func: ir.PrimFunc) -> ir.PrimFunc:
     """Accumulate min and max reductions of 16-bit floats in float32."""
     updates, apart = _Updates(), disjoint_memory(func)
     updates.visit(func.body)
@@ -72,91 +43,91 @@ class _Update:
     `begin` is the store of its initial value directly before the nest, or None if the memory keeps its value.
     """
 
-    store: BufferStore
-    indices: tuple[PrimExpr, ...]
-    begin: BufferStore | None
+    store: ir.BufferStore
+    indices: tuple[ir.PrimExpr, ...]
+    begin: ir.BufferStore | None
 
 
 @dataclass(frozen=True)
 class _Reduction:
     """All updates of one element, or of the elements of one vector, in a nest; `stores` maps each to its replacement."""
 
-    nest: For
+    nest: ir.For
     first: _Update
-    best: Buffer
-    stores: dict[Stmt, BufferStore] = field(default_factory=dict[Stmt, BufferStore])
+    best: ir.Buffer
+    stores: dict[ir.Stmt, ir.BufferStore] = field(default_factory=dict[ir.Stmt, ir.BufferStore])
 
 
-def _is_small(dtype: DataType) -> bool:
+def _is_small(dtype: ir.DataType) -> bool:
     return dtype.bits == 16 and dtype.code in ("float", "bfloat") and not dtype.is_scalable
 
 
-def _in_turn(loop: For) -> bool:
-    return loop.kind in (ForKind.SERIAL, ForKind.UNROLLED)
+def _in_turn(loop: ir.For) -> bool:
+    return loop.kind in (ir.ForKind.SERIAL, ir.ForKind.UNROLLED)
 
 
-class _Updates(Visitor):
+class _Updates(ir.Visitor):
     """Collects stores of small floats that may be updates, by the largest nest in which each has one index."""
 
     def __init__(self) -> None:
-        self.above: list[Stmt] = []
-        self.found: dict[For, list[_Update]] = {}
+        self.above: list[ir.Stmt] = []
+        self.found: dict[ir.For, list[_Update]] = {}
 
-    @handles(PrimExpr)
-    def expression(self, node: PrimExpr) -> None:
+    @ir.handles(ir.PrimExpr)
+    def expression(self, node: ir.PrimExpr) -> None:
         return None
 
-    @handles(Stmt)
-    def statement(self, node: Stmt) -> None:
+    @ir.handles(ir.Stmt)
+    def statement(self, node: ir.Stmt) -> None:
         self.above.append(node)
         self.visit_children(node)
         self.above.pop()
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> None:
-        if not _is_small(node.value.dtype) or node.predicate is not None or not contains(node.value, Max, Min):
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> None:
+        if not _is_small(node.value.dtype) or node.predicate is not None or not contains(node.value, ir.Max, ir.Min):
             return
         indices, always, found = node.indices, True, None
         for number in reversed(range(len(self.above))):
             around = self.above[number]
-            if isinstance(around, LetStmt):
-                indices = tuple([substitute(index, {around.var: around.value}) for index in indices])
-            elif isinstance(around, For) and _in_turn(around):
+            if isinstance(around, ir.LetStmt):
+                indices = tuple([ir.substitute(index, {around.var: around.value}) for index in indices])
+            elif isinstance(around, ir.For) and _in_turn(around):
                 if any(uses_var(index, {around.loop_var}) for index in indices):
                     break
-                always = always and isinstance(around.extent, IntImm) and around.extent.value > 0
+                always = always and isinstance(around.extent, ir.IntImm) and around.extent.value > 0
                 found = around, indices, self._begin(number, node, indices), always
-            elif isinstance(around, IfThenElse):
+            elif isinstance(around, ir.IfThenElse):
                 always = False
-            elif not isinstance(around, SeqStmt):
+            elif not isinstance(around, ir.SeqStmt):
                 break
         if found is not None and (found[2] is not None or found[3]):
             nest, indices, begin, _ = found
             self.found.setdefault(nest, []).append(_Update(node, indices, begin))
 
-    def _begin(self, number: int, store: BufferStore, indices: Sequence[PrimExpr]) -> BufferStore | None:
+    def _begin(self, number: int, store: ir.BufferStore, indices: Sequence[ir.PrimExpr]) -> ir.BufferStore | None:
         """Return the store directly before statement `number` if it initializes the same element, or None."""
         around = self.above[number - 1] if number else None
-        if not isinstance(around, SeqStmt):
+        if not isinstance(around, ir.SeqStmt):
             return None
         place = next(n for n, part in enumerate(around.seq) if part is self.above[number])
         before = around.seq[place - 1] if place else None
-        if not isinstance(before, BufferStore) or before.buffer is not store.buffer or before.predicate is not None:
+        if not isinstance(before, ir.BufferStore) or before.buffer is not store.buffer or before.predicate is not None:
             return None
-        return before if all(map(expr_deep_equal, before.indices, indices)) else None
+        return before if all(map(ir.expr_deep_equal, before.indices, indices)) else None
 
 
-def _reductions(nest: For, updates: list[_Update], apart: Callable[[Var, Var], bool]) -> list[_Reduction]:
+def _reductions(nest: ir.For, updates: list[_Update], apart: Callable[[ir.Var, ir.Var], bool]) -> list[_Reduction]:
     """Return the reductions of a nest whose memory nothing else in the nest accesses."""
-    for stmt in nodes_of(nest, Stmt):
-        plain = isinstance(stmt, (SeqStmt, LetStmt, IfThenElse, BufferStore))
-        if not plain and not (isinstance(stmt, For) and _in_turn(stmt)):
+    for stmt in nodes_of(nest, ir.Stmt):
+        plain = isinstance(stmt, (ir.SeqStmt, ir.LetStmt, ir.IfThenElse, ir.BufferStore))
+        if not plain and not (isinstance(stmt, ir.For) and _in_turn(stmt)):
             return []
-    if any(not isinstance(call.op, Op) or call.op.effect > CallEffect.PURE for call in nodes_of(nest, Call)):
+    if any(not isinstance(call.op, ir.Op) or call.op.effect > ir.CallEffect.PURE for call in nodes_of(nest, ir.Call)):
         return []
-    stored = [store.buffer.data for store in nodes_of(nest, BufferStore)]
-    loaded = [load.buffer.data for load in nodes_of(nest, BufferLoad)]
-    named = set(nodes_of(nest, Var))
+    stored = [store.buffer.data for store in nodes_of(nest, ir.BufferStore)]
+    loaded = [load.buffer.data for load in nodes_of(nest, ir.BufferLoad)]
+    named = set(nodes_of(nest, ir.Var))
     found: list[_Reduction] = []
     for memory in dict.fromkeys(update.store.buffer.data for update in updates):
         mine = [update for update in updates if update.store.buffer.data is memory]
@@ -170,53 +141,53 @@ def _reductions(nest: For, updates: list[_Update], apart: Callable[[Var, Var], b
     return found
 
 
-def _of_one_place(nest: For, updates: list[_Update], loads: int) -> _Reduction | None:
+def _of_one_place(nest: ir.For, updates: list[_Update], loads: int) -> _Reduction | None:
     """Return the reduction that consists of these updates, or None unless all `loads` of its memory read the accumulator."""
     first = updates[0]
     dtype = first.store.value.dtype
-    if any(contains(index, BufferLoad) for index in first.indices):
+    if any(contains(index, ir.BufferLoad) for index in first.indices):
         return None
-    best = decl_buffer((dtype.lanes,), _WIDE, f"{first.store.buffer.name}_best", scope="local")
+    best = ir.decl_buffer((dtype.lanes,), _WIDE, f"{first.store.buffer.name}_best", scope="local")
     made, count = _Reduction(nest, first, best), 0
     for update in updates:
         store = update.store
         same = store.buffer is first.store.buffer and store.value.dtype == dtype
-        if not same or not all(map(expr_deep_equal, update.indices, first.indices)):
+        if not same or not all(map(ir.expr_deep_equal, update.indices, first.indices)):
             return None
         wide = _Wide(store, _load(best))
         value = wide.of(store.value)
         if value is None:
             return None
-        made.stores[store] = BufferStore(best, value, _load(best).indices, span=store.span)
+        made.stores[store] = ir.BufferStore(best, value, _load(best).indices, span=store.span)
         count += wide.kept
     return made if count == loads else None
 
 
-def _load(best: Buffer) -> BufferLoad:
+def _load(best: ir.Buffer) -> ir.BufferLoad:
     """Return the load of the accumulator, with one lane per element."""
-    size, zero = best.shape[0], IntImm("int32", 0)
-    assert isinstance(size, IntImm)
-    return BufferLoad(best, [zero if size.value == 1 else Ramp(zero, IntImm("int32", 1), size.value)])
+    size, zero = best.shape[0], ir.IntImm("int32", 0)
+    assert isinstance(size, ir.IntImm)
+    return ir.BufferLoad(best, [zero if size.value == 1 else ir.Ramp(zero, ir.IntImm("int32", 1), size.value)])
 
 
 class _Wide:
     """Rewrites a stored value to float32 with the accumulator instead of loads of the element; `kept` counts these loads."""
 
-    def __init__(self, store: BufferStore, best: BufferLoad) -> None:
+    def __init__(self, store: ir.BufferStore, best: ir.BufferLoad) -> None:
         self.store, self.best, self.kept = store, best, 0
 
-    def of(self, node: PrimExpr) -> PrimExpr | None:
+    def of(self, node: ir.PrimExpr) -> ir.PrimExpr | None:
         """Return the widened expression, or None if the element is not in it or more than its order matters."""
-        if isinstance(node, BufferLoad):
+        if isinstance(node, ir.BufferLoad):
             same = node.buffer is self.store.buffer and node.predicate is None
-            if not same or not all(map(expr_deep_equal, node.indices, self.store.indices)):
+            if not same or not all(map(ir.expr_deep_equal, node.indices, self.store.indices)):
                 return None
             self.kept += 1
             return self.best
-        if isinstance(node, Cast):
+        if isinstance(node, ir.Cast):
             types = {node.dtype.element_of, node.value.dtype.element_of}
             return self.of(node.value) if types == {_WIDE, self.store.value.dtype.element_of} else None
-        if isinstance(node, (Max, Min)):
+        if isinstance(node, (ir.Max, ir.Min)):
             sides = [(self.of(side), side) for side in (node.a, node.b)]
             if all(wide is None for wide, _ in sides):
                 return None
@@ -225,44 +196,44 @@ class _Wide:
         return None
 
 
-class _Widened(Mutator):
+class _Widened(ir.Mutator):
     def __init__(self, found: list[_Reduction]) -> None:
         self.stores = {store: new for reduction in found for store, new in reduction.stores.items()}
         self.begins = {reduction.first.begin for reduction in found}
-        self.nests: dict[Stmt, list[_Reduction]] = {}
+        self.nests: dict[ir.Stmt, list[_Reduction]] = {}
         for reduction in found:
             self.nests.setdefault(reduction.nest, []).append(reduction)
 
-    @handles(PrimExpr)
-    def expression(self, node: PrimExpr) -> PrimExpr:
+    @ir.handles(ir.PrimExpr)
+    def expression(self, node: ir.PrimExpr) -> ir.PrimExpr:
         return node
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> Stmt:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> ir.Stmt:
         return self.stores.get(node, node)
 
-    @handles(SeqStmt)
-    def sequence(self, node: SeqStmt) -> Stmt:
+    @ir.handles(ir.SeqStmt)
+    def sequence(self, node: ir.SeqStmt) -> ir.Stmt:
         parts = [self.visit(part) for part in node.seq if part not in self.begins]
         changed = len(parts) != len(node.seq) or any(a is not b for a, b in zip(parts, node.seq))
-        return SeqStmt.flatten(*parts) if changed else node
+        return ir.SeqStmt.flatten(*parts) if changed else node
 
-    @handles(Stmt)
-    def statement(self, node: Stmt) -> Stmt:
+    @ir.handles(ir.Stmt)
+    def statement(self, node: ir.Stmt) -> ir.Stmt:
         made = self.visit_children(node)
         for reduction in self.nests.get(node, ()):
             made = self._around(made, reduction)
         return made
 
-    def _around(self, nest: Stmt, reduction: _Reduction) -> Stmt:
+    def _around(self, nest: ir.Stmt, reduction: _Reduction) -> ir.Stmt:
         """Allocate the accumulator around a nest, initialize it before and store it after."""
         update, best = reduction.first, _load(reduction.best)
         store = update.store
-        before = update.begin.value if update.begin is not None else BufferLoad(store.buffer, update.indices)
+        before = update.begin.value if update.begin is not None else ir.BufferLoad(store.buffer, update.indices)
         span = (update.begin or store).span
-        first = BufferStore(reduction.best, cast(best.dtype, before), best.indices, span=span)
+        first = ir.BufferStore(reduction.best, cast(best.dtype, before), best.indices, span=span)
         last = store.replace(value=cast(store.value.dtype, best), indices=update.indices)
         memory = reduction.best
-        return Allocate(
-            memory.data, _WIDE, memory.shape, IntImm("bool", 1), SeqStmt([first, nest, last]), span=store.span
+        return ir.Allocate(
+            memory.data, _WIDE, memory.shape, ir.IntImm("bool", 1), ir.SeqStmt([first, nest, last]), span=store.span
         )

@@ -12,33 +12,8 @@ import math
 from collections import Counter
 from typing import Any, NamedTuple
 
+from tvmagic import ir
 from tvmagic.codegen.late.iterative_visitor import ChainVisitor
-from tvmagic.ir import (
-    Allocate,
-    AllocateConst,
-    AssertStmt,
-    AttrStmt,
-    BinaryOp,
-    BufferLoad,
-    BufferStore,
-    Call,
-    Cast,
-    DeclBuffer,
-    Div,
-    FloorDiv,
-    FloorMod,
-    For,
-    IfThenElse,
-    IntImm,
-    LetStmt,
-    Max,
-    Min,
-    Mod,
-    PrimExpr,
-    Var,
-    structural_equal,
-)
-from tvmagic.ir.functor import Visitor, handles
 from tvmagic.ir.query import variables_behind
 
 # By about so many ways the code of an operation leads from its result to a value, in powers of this base.
@@ -54,17 +29,17 @@ _CHOOSING = frozenset(
 )
 
 
-def _repeats(node: BinaryOp | Cast | Call) -> int:
+def _repeats(node: ir.BinaryOp | ir.Cast | ir.Call) -> int:
     """Return the number of times that an operation's code uses its operand severalfold."""
     dtype = node.dtype
     found = int(dtype.code == "bfloat" or dtype.is_float8)  # rounded by its bits
-    if isinstance(node, (Min, Max)):
+    if isinstance(node, (ir.Min, ir.Max)):
         return found + dtype.is_float  # a NaN is compared, too
-    if isinstance(node, (FloorDiv, FloorMod, Div, Mod)):
-        return found + (not (dtype.is_float and isinstance(node, Div)))
-    if isinstance(node, Cast):
+    if isinstance(node, (ir.FloorDiv, ir.FloorMod, ir.Div, ir.Mod)):
+        return found + (not (dtype.is_float and isinstance(node, ir.Div)))
+    if isinstance(node, ir.Cast):
         return found + (node.value.dtype.is_float and not dtype.is_float)
-    if isinstance(node, Call):
+    if isinstance(node, ir.Call):
         name = getattr(node.op, "name", "").removeprefix("tir.")
         return found + (0 if name in _PLAIN else 1 if name in _CHOOSING else 3)
     return found
@@ -77,53 +52,53 @@ class _Step(NamedTuple):
     memory that is loaded at other indices. `repeats` counts severalfold uses in the value and in the condition of the store.
     """
 
-    memory: Var
-    loops: tuple[For, ...]
-    place: frozenset[Var]
-    variables: frozenset[Var]
-    beside: Counter[Var]
-    others: frozenset[Var]
+    memory: ir.Var
+    loops: tuple[ir.For, ...]
+    place: frozenset[ir.Var]
+    variables: frozenset[ir.Var]
+    beside: Counter[ir.Var]
+    others: frozenset[ir.Var]
     repeats: int
 
-    def varies_in(self, loop: For, stored: set[Var], begun: set[Var]) -> bool:
+    def varies_in(self, loop: ir.For, stored: set[ir.Var], begun: set[ir.Var]) -> bool:
         """Return whether the stored value depends on the iteration of `loop`; the loop writes `stored`, and `begun` is initialized before it."""
         if loop.loop_var in self.variables or self.others & stored:
             return True
         return loop.loop_var in self.place and not self.beside.keys() <= begun
 
-    def ways(self, stored: set[Var]) -> float:
+    def ways(self, stored: set[ir.Var]) -> float:
         """Return the logarithm of the number of ways in which the step uses results of earlier steps, or 0 if it uses none."""
         uses = sum(count for memory, count in self.beside.items() if memory in stored)
         return math.log(uses) + self.repeats * math.log(_WAYS) if uses else 0.0
 
 
-class _Source(Visitor):
+class _Source(ir.Visitor):
     """Dependences of a stored value, without those on the element itself."""
 
-    def __init__(self, store: BufferStore, lets: dict[Var, PrimExpr]) -> None:
+    def __init__(self, store: ir.BufferStore, lets: dict[ir.Var, ir.PrimExpr]) -> None:
         self.store, self.lets = store, lets
         self.reached = 0  # loads from that place so far, and variables that may stand for such
-        self.variables: set[Var] = set()
-        self.beside: Counter[Var] = Counter()
-        self.others: set[Var] = set()
+        self.variables: set[ir.Var] = set()
+        self.beside: Counter[ir.Var] = Counter()
+        self.others: set[ir.Var] = set()
         self.repeats = 0
         self.visit(store.value)
 
-    @handles(Var)
-    def var(self, node: Var) -> None:
+    @ir.handles(ir.Var)
+    def var(self, node: ir.Var) -> None:
         self.variables.add(node)
         self.reached += node in self.lets
 
-    @handles(BinaryOp, Cast, Call)
-    def computed(self, node: BinaryOp | Cast | Call) -> None:
+    @ir.handles(ir.BinaryOp, ir.Cast, ir.Call)
+    def computed(self, node: ir.BinaryOp | ir.Cast | ir.Call) -> None:
         before = self.reached
         self.visit_children(node)
         if self.reached > before:
             self.repeats += _repeats(node)
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> None:
-        if structural_equal(node.indices, self.store.indices):
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> None:
+        if ir.structural_equal(node.indices, self.store.indices):
             self.beside[node.buffer.data] += 1
             self.reached += 1
             return
@@ -134,28 +109,28 @@ class _Source(Visitor):
 
 class _Chains(ChainVisitor):
     def __init__(self, body: Any) -> None:
-        self.loops: tuple[For, ...] = ()
+        self.loops: tuple[ir.For, ...] = ()
         self.branches = 0
-        self.lets: dict[Var, PrimExpr] = {}
-        self.stored: dict[For, set[Var]] = {}
-        self.steps: dict[For, list[_Step]] = {}
+        self.lets: dict[ir.Var, ir.PrimExpr] = {}
+        self.stored: dict[ir.For, set[ir.Var]] = {}
+        self.steps: dict[ir.For, list[_Step]] = {}
         self.visit(body)
 
-    @handles(LetStmt, AttrStmt, AssertStmt, Allocate, AllocateConst, DeclBuffer)
+    @ir.handles(ir.LetStmt, ir.AttrStmt, ir.AssertStmt, ir.Allocate, ir.AllocateConst, ir.DeclBuffer)
     def chain(self, node: Any) -> None:
         inner = node
-        while isinstance(inner, (LetStmt, AttrStmt, AssertStmt, Allocate, AllocateConst, DeclBuffer)):
-            if isinstance(inner, LetStmt):
+        while isinstance(inner, (ir.LetStmt, ir.AttrStmt, ir.AssertStmt, ir.Allocate, ir.AllocateConst, ir.DeclBuffer)):
+            if isinstance(inner, ir.LetStmt):
                 self.lets[inner.var] = inner.value
             inner = inner.body
         self.visit(inner)
 
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> None:
+    @ir.handles(ir.PrimExpr)
+    def leaf(self, node: ir.PrimExpr) -> None:
         pass
 
-    @handles(For)
-    def loop(self, node: For) -> None:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> None:
         outer, self.loops = self.loops, (*self.loops, node)
         self.stored[node] = set()
         self.visit(node.body)
@@ -163,14 +138,14 @@ class _Chains(ChainVisitor):
         if outer:
             self.stored[outer[-1]] |= self.stored[node]
 
-    @handles(IfThenElse)
-    def branch(self, node: IfThenElse) -> None:
+    @ir.handles(ir.IfThenElse)
+    def branch(self, node: ir.IfThenElse) -> None:
         self.branches += 1
         self.visit_children(node)
         self.branches -= 1
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> None:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> None:
         if not self.loops:
             return
         self.stored[self.loops[-1]].add(node.buffer.data)
@@ -178,7 +153,7 @@ class _Chains(ChainVisitor):
         for loop in self.loops:
             self.steps.setdefault(loop, []).append(step)
 
-    def _step(self, store: BufferStore) -> _Step:
+    def _step(self, store: ir.BufferStore) -> _Step:
         """Return the dependences of a stored value, including those through lets."""
         source = _Source(store, self.lets)
         pending = list(source.variables)
@@ -198,12 +173,12 @@ class _Chains(ChainVisitor):
         )  # fmt: skip
 
 
-def _varying(loop: For, steps: list[_Step], stored: set[Var]) -> tuple[set[Var], set[Var]]:
+def _varying(loop: ir.For, steps: list[_Step], stored: set[ir.Var]) -> tuple[set[ir.Var], set[ir.Var]]:
     """Return the memory whose content differs between iterations of `loop`, and the memory for which it does from its initial value on."""
-    varying: set[Var] = set()
-    at_first: set[Var] = set()
-    begun: set[Var] = set()
-    readers: dict[Var, set[Var]] = {}
+    varying: set[ir.Var] = set()
+    at_first: set[ir.Var] = set()
+    begun: set[ir.Var] = set()
+    readers: dict[ir.Var, set[ir.Var]] = {}
     for step in steps:
         if step.varies_in(loop, stored, begun):
             varying.add(step.memory)
@@ -215,7 +190,7 @@ def _varying(loop: For, steps: list[_Step], stored: set[Var]) -> tuple[set[Var],
     return _spread(varying, readers), _spread(at_first, readers)
 
 
-def _spread(varying: set[Var], readers: dict[Var, set[Var]]) -> set[Var]:
+def _spread(varying: set[ir.Var], readers: dict[ir.Var, set[ir.Var]]) -> set[ir.Var]:
     """Return `varying` and all memory computed from it, as `readers` says."""
     found, pending = set(varying), list(varying)
     while pending:
@@ -225,17 +200,17 @@ def _spread(varying: set[Var], readers: dict[Var, set[Var]]) -> set[Var]:
     return found
 
 
-def _runs_inside(step: _Step, loop: For) -> int:
+def _runs_inside(step: _Step, loop: ir.For) -> int:
     """Return the number of times that a step executes per iteration of `loop`, or 0 if it is not constant."""
     count = 1
     for inner in step.loops[step.loops.index(loop) + 1 :]:
-        if not isinstance(inner.extent, IntImm):
+        if not isinstance(inner.extent, ir.IntImm):
             return 0
         count *= inner.extent.value
     return count
 
 
-def loops_of_repeated_chains(body: Any) -> set[For]:
+def loops_of_repeated_chains(body: Any) -> set[ir.For]:
     """Return the loops in `body` whose iterations all repeat one long dependence chain.
 
     The results of one reduction, such as those of an argmax, form a chain if they start with the same value.
@@ -243,7 +218,7 @@ def loops_of_repeated_chains(body: Any) -> set[For]:
     chains, found = _Chains(body), set()
     for loop, steps in chains.steps.items():
         stored = chains.stored[loop]
-        ways: dict[Var, float] = {}
+        ways: dict[ir.Var, float] = {}
         varying, at_first = _varying(loop, steps, stored)
         for step in steps:
             if step.memory not in (at_first if len(step.beside) > 1 else varying):

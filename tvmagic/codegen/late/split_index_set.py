@@ -10,6 +10,7 @@ not vectorize the loop as written, or does with gathers and masks.
 
 from __future__ import annotations
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.codegen.late.common import (
@@ -22,36 +23,6 @@ from tvmagic.codegen.late.common import (
     unchecked_on_cpus,
 )
 from tvmagic.codegen.late.condition_folder import ConditionFolder
-from tvmagic.ir import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
-    Allocate,
-    BinaryOp,
-    BufferLoad,
-    BufferStore,
-    CmpOp,
-    FloorDiv,
-    FloorMod,
-    For,
-    ForKind,
-    IntImm,
-    Max,
-    Min,
-    PrimExpr,
-    PrimFunc,
-    Range,
-    SeqStmt,
-    Stmt,
-    StringImm,
-    Var,
-    While,
-    expr_deep_equal,
-    handles,
-)
 from tvmagic.ir.query import contains, linear_terms, nodes_of
 from tvmagic.passes import note
 
@@ -60,19 +31,19 @@ _LONG = 16  # iterations of a stretch that is worth the others
 _LARGEST = 300  # operations in the body of a loop: each stretch has them again
 # The differences of the operands at which the result of a comparison changes.
 _ENDS: dict[type, tuple[int, ...]] = {
-    LT: (0,),
-    GE: (0,),
-    LE: (1,),
-    GT: (1,),
-    EQ: (0, 1),
-    NE: (0, 1),
-    Max: (0,),
-    Min: (0,),
+    ir.LT: (0,),
+    ir.GE: (0,),
+    ir.LE: (1,),
+    ir.GT: (1,),
+    ir.EQ: (0, 1),
+    ir.NE: (0, 1),
+    ir.Max: (0,),
+    ir.Min: (0,),
 }
 
 
 @late_pass("SplitIndexSet", when=unchecked_on_cpus)
-def split_index_set(func: PrimFunc) -> PrimFunc:
+def split_index_set(func: ir.PrimFunc) -> ir.PrimFunc:
     """Split loops at the few constant iterations where a condition, a clamp or a quotient changes."""
     if has_many_operations(func.body):
         return func
@@ -80,8 +51,8 @@ def split_index_set(func: PrimFunc) -> PrimFunc:
 
 
 class _Splitter(StatementMutator):
-    @handles(For)
-    def loop(self, node: For) -> Stmt:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> ir.Stmt:
         found = [] if self.any_order else _changing(node)
         if not found:
             return self.visit_children(node)
@@ -98,23 +69,27 @@ class _Splitter(StatementMutator):
         return self.visit(made)
 
 
-def _changing(loop: For) -> list[BinaryOp]:
+def _changing(loop: ir.For) -> list[ir.BinaryOp]:
     """Return the conditions, clamps and quotients of an innermost serial loop of constant bounds that depend on its variable."""
-    if loop.kind is not ForKind.SERIAL or not isinstance(loop.min, IntImm) or not isinstance(loop.extent, IntImm):
+    if (
+        loop.kind is not ir.ForKind.SERIAL
+        or not isinstance(loop.min, ir.IntImm)
+        or not isinstance(loop.extent, ir.IntImm)
+    ):
         return []
-    if loop.extent.value < _LONG or contains(loop.body, For, While, Allocate):
+    if loop.extent.value < _LONG or contains(loop.body, ir.For, ir.While, ir.Allocate):
         return []
-    found = [node for node in nodes_of(loop.body, *_ENDS, FloorDiv, FloorMod) if not node.a.dtype.is_float]
+    found = [node for node in nodes_of(loop.body, *_ENDS, ir.FloorDiv, ir.FloorMod) if not node.a.dtype.is_float]
     return [node for node in found if uses_var(node, {loop.loop_var})]
 
 
-def _split(loop: For, found: list[BinaryOp]) -> SeqStmt:
+def _split(loop: ir.For, found: list[ir.BinaryOp]) -> ir.SeqStmt:
     """Return the loops over the segments between which nodes of `found` change. Raises NotApplicable."""
-    assert isinstance(loop.min, IntImm) and isinstance(loop.extent, IntImm)
+    assert isinstance(loop.min, ir.IntImm) and isinstance(loop.extent, ir.IntImm)
     first, end, var = loop.min.value, loop.min.value + loop.extent.value, loop.loop_var
     if is_kept_scalar(loop):
         raise NotApplicable("it is kept scalar")
-    if len(nodes_of(loop.body, PrimExpr)) > _LARGEST:
+    if len(nodes_of(loop.body, ir.PrimExpr)) > _LARGEST:
         raise NotApplicable(f"its body has more than {_LARGEST} operations")
     if _follows_itself(loop.body):
         raise NotApplicable("an iteration may read what another one wrote")
@@ -128,38 +103,38 @@ def _split(loop: For, found: list[BinaryOp]) -> SeqStmt:
     longest = max(stop - start for start, stop in segments)
     if longest < _LONG or 2 * longest < end - first:
         raise NotApplicable("no segment between the changes is long")
-    parts: list[Stmt] = []
+    parts: list[ir.Stmt] = []
     for start, stop in segments:
-        low, count = IntImm(var.dtype, start), IntImm(var.dtype, stop - start)
-        each = Var(var.name, var.dtype)
+        low, count = ir.IntImm(var.dtype, start), ir.IntImm(var.dtype, stop - start)
+        each = ir.Var(var.name, var.dtype)
         parts.append(
             loop.with_(
                 loop_var=each,
                 min=low,
                 extent=count,
                 body=_Within(var, each, low, count).visit(loop.body),
-                annotations={**loop.annotations, MADE_BY: StringImm("SplitIndexSet")},
+                annotations={**loop.annotations, MADE_BY: ir.StringImm("SplitIndexSet")},
             )
         )
-    return SeqStmt(parts)
+    return ir.SeqStmt(parts)
 
 
-def _follows_itself(body: Stmt) -> bool:
+def _follows_itself(body: ir.Stmt) -> bool:
     """Return whether an iteration may read what another one wrote, which prevents vectors."""
-    stores = nodes_of(body, BufferStore)
+    stores = nodes_of(body, ir.BufferStore)
     written = {store.buffer.data for store in stores}
     own = [(store.buffer.data, store.indices) for store in stores]
     return any(
         load.buffer.data in written
-        and not any(data is load.buffer.data and all(map(expr_deep_equal, at, load.indices)) for data, at in own)
-        for load in nodes_of(body, BufferLoad)
+        and not any(data is load.buffer.data and all(map(ir.expr_deep_equal, at, load.indices)) for data, at in own)
+        for load in nodes_of(body, ir.BufferLoad)
     )
 
 
-def _places(node: BinaryOp, var: Var, first: int, end: int, analyzer: Analyzer) -> list[int]:
+def _places(node: ir.BinaryOp, var: ir.Var, first: int, end: int, analyzer: Analyzer) -> list[int]:
     """Return the iterations from which on a node selects or divides differently; more than `_MOST_PLACES` if there are too many."""
-    if isinstance(node, (FloorDiv, FloorMod)):
-        if not isinstance(node.b, IntImm) or node.b.value <= 0:
+    if isinstance(node, (ir.FloorDiv, ir.FloorMod)):
+        if not isinstance(node.b, ir.IntImm) or node.b.value <= 0:
             return []
         line = _line(node.a, var, analyzer)
         if line is None or line[0] != 1:
@@ -175,7 +150,7 @@ def _places(node: BinaryOp, var: Var, first: int, end: int, analyzer: Analyzer) 
     return [place for place in places if first < place < end]
 
 
-def _line(expr: PrimExpr, var: Var, analyzer: Analyzer) -> tuple[int, int] | None:
+def _line(expr: ir.PrimExpr, var: ir.Var, analyzer: Analyzer) -> tuple[int, int] | None:
     """Return factor (1 or -1) and offset of an expression that is affine in a variable, or None."""
     if not expr.dtype.is_int:
         return None
@@ -188,22 +163,22 @@ def _line(expr: PrimExpr, var: Var, analyzer: Analyzer) -> tuple[int, int] | Non
 class _Within(ConditionFolder):
     """Rewrites a loop's body for one segment, in which conditions are decided."""
 
-    def __init__(self, old: Var, var: Var, first: IntImm, count: IntImm) -> None:
+    def __init__(self, old: ir.Var, var: ir.Var, first: ir.IntImm, count: ir.IntImm) -> None:
         self.old, self.var, self.analyzer = old, var, Analyzer()
-        self.analyzer.bind(var, Range.from_min_extent(first, count))
+        self.analyzer.bind(var, ir.Range.from_min_extent(first, count))
 
-    @handles(Var)
-    def use(self, node: Var) -> PrimExpr:
+    @ir.handles(ir.Var)
+    def use(self, node: ir.Var) -> ir.PrimExpr:
         return self.var if node is self.old else node
 
-    @handles(BufferLoad, BufferStore)
-    def access(self, node: BufferLoad | BufferStore) -> BufferLoad | BufferStore:
+    @ir.handles(ir.BufferLoad, ir.BufferStore)
+    def access(self, node: ir.BufferLoad | ir.BufferStore) -> ir.BufferLoad | ir.BufferStore:
         made = self.visit_children(node)
         pairs = zip(node.indices, made.indices)
         indices = [index if index is old else self.analyzer.simplify(index) for old, index in pairs]
         return made.with_(indices=tuple(indices)) if made.indices else made
 
-    @handles(Max, Min, FloorDiv, FloorMod, CmpOp)
-    def changing(self, node: BinaryOp) -> PrimExpr:
+    @ir.handles(ir.Max, ir.Min, ir.FloorDiv, ir.FloorMod, ir.CmpOp)
+    def changing(self, node: ir.BinaryOp) -> ir.PrimExpr:
         node = self.visit_children(node)
         return self.analyzer.simplify(node) if uses_var(node, {self.var}) else node

@@ -9,29 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal
 
+from tvmagic import ir
 from tvmagic.codegen.late.common import StatementMutator, census, late_pass
-from tvmagic.ir import (
-    BinaryOp,
-    Broadcast,
-    BufferLoad,
-    BufferStore,
-    Call,
-    Cast,
-    CmpOp,
-    IntImm,
-    LetStmt,
-    LogicalOp,
-    Not,
-    PrimExpr,
-    PrimFunc,
-    Ramp,
-    Select,
-    SeqStmt,
-    Stmt,
-    Var,
-    Visitor,
-    handles,
-)
 from tvmagic.ir.query import callee
 from tvmagic.ir.semantics import wrap_int
 from tvmagic.passes import note
@@ -46,28 +25,28 @@ def _when(target: Target, check_bounds: bool) -> Literal[True] | str:
 
 
 @late_pass("SplitVectors", when=_when)
-def split_vectors(func: PrimFunc) -> PrimFunc:
+def split_vectors(func: ir.PrimFunc) -> ir.PrimFunc:
     """Split stores of vectors whose number of lanes is not a power of two."""
     return func.with_body(_Splitter(func).visit(func.body)) if census(func.body).odd_vectors else func
 
 
 class _Splitter(StatementMutator):
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> Stmt:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> ir.Stmt:
         parts = _parts_of(node)
         if len(parts) == 1:
             return node
         lanes = " + ".join([str(part.value.dtype.lanes) for part in parts])
         note("late", f"split a store to `{node.buffer.name}` of {node.value.dtype.lanes} lanes into {lanes}", node)
         # all values are computed before the first is stored: the memory that is read may be that which is written
-        values = [Var(f"{node.buffer.name}_lanes", part.value.dtype) for part in parts]
-        made: Stmt = SeqStmt([part.with_(value=value) for part, value in zip(parts, values)])
+        values = [ir.Var(f"{node.buffer.name}_lanes", part.value.dtype) for part in parts]
+        made: ir.Stmt = ir.SeqStmt([part.with_(value=value) for part, value in zip(parts, values)])
         for part, value in reversed(list(zip(parts, values))):
-            made = LetStmt(value, part.value, made, span=node.span)
+            made = ir.LetStmt(value, part.value, made, span=node.span)
         return made
 
 
-def _parts_of(stmt: BufferStore) -> list[BufferStore]:
+def _parts_of(stmt: ir.BufferStore) -> list[ir.BufferStore]:
     """Return the slices of a store from the first lane on, or the store alone if it needs no split or cannot be split.
 
     All values must be computed before the first slice is stored: the loads may read the memory that is written.
@@ -93,16 +72,16 @@ def _powers(lanes: int) -> Iterator[tuple[int, int]]:
         start += count
 
 
-def _part(stmt: BufferStore, start: int, count: int) -> BufferStore:
+def _part(stmt: ir.BufferStore, start: int, count: int) -> ir.BufferStore:
     lanes = _Lanes(stmt.value.dtype.lanes, start, count)
-    return BufferStore(stmt.buffer, lanes.visit(stmt.value), [lanes.visit(i) for i in stmt.indices], span=stmt.span)
+    return ir.BufferStore(stmt.buffer, lanes.visit(stmt.value), [lanes.visit(i) for i in stmt.indices], span=stmt.span)
 
 
 class _Whole(Exception):
     """No slice of a vector can be computed alone."""
 
 
-class _Lanes(Visitor):
+class _Lanes(ir.Visitor):
     """Rewrites an expression of `lanes` lanes to `count` lanes from `start` on. Scalars are unchanged."""
 
     def __init__(self, lanes: int, start: int, count: int) -> None:
@@ -115,36 +94,36 @@ class _Lanes(Visitor):
             raise _Whole
         return super().visit(node)
 
-    @handles(PrimExpr)
-    def other(self, node: PrimExpr) -> PrimExpr:
+    @ir.handles(ir.PrimExpr)
+    def other(self, node: ir.PrimExpr) -> ir.PrimExpr:
         raise _Whole
 
-    @handles(Ramp)
-    def ramp(self, node: Ramp) -> PrimExpr:
+    @ir.handles(ir.Ramp)
+    def ramp(self, node: ir.Ramp) -> ir.PrimExpr:
         dtype = node.stride.dtype  # in which lanes wrap around: that of number 256 in 8 bits has the value of number 0
-        base = node.base + node.stride * IntImm(dtype, wrap_int(self.start, dtype))
-        return Ramp(base, node.stride, self.count) if self.count > 1 else base
+        base = node.base + node.stride * ir.IntImm(dtype, wrap_int(self.start, dtype))
+        return ir.Ramp(base, node.stride, self.count) if self.count > 1 else base
 
-    @handles(Broadcast)
-    def broadcast(self, node: Broadcast) -> PrimExpr:
-        return Broadcast(node.value, self.count) if self.count > 1 else node.value
+    @ir.handles(ir.Broadcast)
+    def broadcast(self, node: ir.Broadcast) -> ir.PrimExpr:
+        return ir.Broadcast(node.value, self.count) if self.count > 1 else node.value
 
-    @handles(BinaryOp, CmpOp, LogicalOp, Not, Select)
-    def operator(self, node: Any) -> PrimExpr:
+    @ir.handles(ir.BinaryOp, ir.CmpOp, ir.LogicalOp, ir.Not, ir.Select)
+    def operator(self, node: Any) -> ir.PrimExpr:
         return type(node)(*[self.visit(getattr(node, f.name)) for f in type(node).FIELDS], span=node.span)
 
-    @handles(Cast)
-    def cast(self, node: Cast) -> PrimExpr:
-        return Cast(node.dtype.with_lanes(self.count), self.visit(node.value), span=node.span)
+    @ir.handles(ir.Cast)
+    def cast(self, node: ir.Cast) -> ir.PrimExpr:
+        return ir.Cast(node.dtype.with_lanes(self.count), self.visit(node.value), span=node.span)
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> PrimExpr:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> ir.PrimExpr:
         if node.predicate is not None or node.buffer.dtype.lanes != 1:
             raise _Whole
-        return BufferLoad(node.buffer, [self.visit(i) for i in node.indices], span=node.span)
+        return ir.BufferLoad(node.buffer, [self.visit(i) for i in node.indices], span=node.span)
 
-    @handles(Call)
-    def call(self, node: Call) -> PrimExpr:
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> ir.PrimExpr:
         if callee(node) not in _SMALL:
             raise _Whole
-        return Call(node.dtype.with_lanes(self.count), node.op, [self.visit(a) for a in node.args], span=node.span)
+        return ir.Call(node.dtype.with_lanes(self.count), node.op, [self.visit(a) for a in node.args], span=node.span)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.codegen.late.common import (
@@ -30,37 +31,7 @@ from tvmagic.codegen.late.common import (
 )
 from tvmagic.codegen.late.condition_folder import ConditionFolder
 from tvmagic.codegen.late.share_strided_loads import contiguous, offsets_of, share_loads
-from tvmagic.ir import (
-    BinaryOp,
-    Broadcast,
-    BufferLoad,
-    BufferStore,
-    Call,
-    Cast,
-    DataType,
-    FloorDiv,
-    FloorMod,
-    For,
-    ForKind,
-    IntImm,
-    LetStmt,
-    Mutator,
-    PrimExpr,
-    PrimFunc,
-    Ramp,
-    Range,
-    Select,
-    SeqStmt,
-    Shuffle,
-    Stmt,
-    StringImm,
-    Var,
-    expr_deep_equal,
-    handles,
-    substitute,
-)
 from tvmagic.ir.deep_recursion import written_size
-from tvmagic.ir.functor import mutate_all
 from tvmagic.ir.loop_annotations import makers_of
 from tvmagic.ir.ops import floordiv
 from tvmagic.ir.query import contains, linear_terms, nodes_of
@@ -69,7 +40,10 @@ from tvmagic.target import Machine, Target
 from tvmagic.tir.transform.loops.lanes import same_lanes
 from tvmagic.tir.transform.loops.vectorize_loop import at_once
 
-_COUNTERS = (DataType("int32"), DataType("int64"))  # types of loops that may also count what several iterations write
+_COUNTERS = (
+    ir.DataType("int32"),
+    ir.DataType("int64"),
+)  # types of loops that may also count what several iterations write
 _FEWEST_LANES = 4  # of which a vector is worth its shuffles
 _MOST_WRITTEN = 64  # stores in an iteration once its loops are written out
 _MOST_STORES = 8  # to elements of their own, in an iteration
@@ -85,46 +59,46 @@ def _when(target: Target, check_bounds: bool) -> Literal[True] | str:
 
 
 @late_pass("VectorizeInterleavedStores", when=_when)
-def vectorize_interleaved_stores(func: PrimFunc, target: Target, made_by: str = "") -> PrimFunc:
+def vectorize_interleaved_stores(func: ir.PrimFunc, target: Target, made_by: str = "") -> ir.PrimFunc:
     """Vectorize loops that store a few adjacent elements per iteration; with `made_by`, only loops that this late pass made."""
-    loops = [loop for loop in nodes_of(func.body, For) if not made_by or annotation(loop, MADE_BY) == made_by]
+    loops = [loop for loop in nodes_of(func.body, ir.For) if not made_by or annotation(loop, MADE_BY) == made_by]
     if not loops or has_many_operations(func.body):
         return func
     return func.with_body(_Vectorizer(func, target, made_by).visit(func.body))
 
 
 class _Vectorizer(StatementMutator):
-    def __init__(self, func: PrimFunc, target: Target, made_by: str) -> None:
+    def __init__(self, func: ir.PrimFunc, target: Target, made_by: str) -> None:
         super().__init__(func)
         self.target, self.made_by = target, made_by
         self.apart = disjoint_memory(func, volatile=False)
 
-    @handles(For)
-    def loop(self, node: For) -> Stmt:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> ir.Stmt:
         made = self._vectorized(node) if (annotation(node, MADE_BY) or "") == self.made_by else None
         if made is None:
             return self.visit_children(node)
         vectors, tail = made
         note("late", f"vectorized the interleaved stores of loop `{node.loop_var.name}`", node)
-        vectors = vectors.with_(annotations={MADE_BY: StringImm(", ".join([*makers_of(node), _MAKER]))})
+        vectors = vectors.with_(annotations={MADE_BY: ir.StringImm(", ".join([*makers_of(node), _MAKER]))})
         tail = keep_scalar(tail)
-        if not isinstance(tail.extent, IntImm):
-            tail = tail.with_(annotations={**tail.annotations, MADE_BY: StringImm(_MAKER)})
-            return SeqStmt([vectors, tail])
+        if not isinstance(tail.extent, ir.IntImm):
+            tail = tail.with_(annotations={**tail.annotations, MADE_BY: ir.StringImm(_MAKER)})
+            return ir.SeqStmt([vectors, tail])
         # the tail of a constant number of iterations may fill shorter vectors
-        return SeqStmt.flatten(vectors, self.visit(tail)) if tail.extent.value > 0 else vectors
+        return ir.SeqStmt.flatten(vectors, self.visit(tail)) if tail.extent.value > 0 else vectors
 
-    def _vectorized(self, loop: For) -> tuple[For, For] | None:
+    def _vectorized(self, loop: ir.For) -> tuple[ir.For, ir.For] | None:
         if self.any_order:
             return None
-        if loop.kind is ForKind.SERIAL:
+        if loop.kind is ir.ForKind.SERIAL:
             return _in_vectors_and_tail(loop, self.target.machine, self.apart)
-        if loop.kind is not ForKind.PARALLEL or not self.target.family.has_threads:
+        if loop.kind is not ir.ForKind.PARALLEL or not self.target.family.has_threads:
             return None
         for one in (_over_periods(loop), loop):
-            made = one and _in_vectors_and_tail(one.with_(kind=ForKind.SERIAL), self.target.machine, self.apart)
+            made = one and _in_vectors_and_tail(one.with_(kind=ir.ForKind.SERIAL), self.target.machine, self.apart)
             if made is not None:
-                return made[0].with_(kind=ForKind.PARALLEL), made[1]
+                return made[0].with_(kind=ir.ForKind.PARALLEL), made[1]
         return None
 
 
@@ -136,20 +110,22 @@ _MAKER = "VectorizeInterleavedStores"
 class _Rows:
     """The stores of one iteration, for each value of `var` from `first` on, with inner loops unrolled and lets substituted."""
 
-    var: Var
-    first: PrimExpr
-    count: PrimExpr
-    stores: list[BufferStore]
+    var: ir.Var
+    first: ir.PrimExpr
+    count: ir.PrimExpr
+    stores: list[ir.BufferStore]
 
 
 @dataclass(frozen=True)
 class _Row:
     """The stores of one iteration to contiguous elements, in order of their addresses."""
 
-    stores: list[BufferStore]
+    stores: list[ir.BufferStore]
 
 
-def _in_vectors_and_tail(loop: For, machine: Machine, apart: Callable[[Var, Var], bool]) -> tuple[For, For] | None:
+def _in_vectors_and_tail(
+    loop: ir.For, machine: Machine, apart: Callable[[ir.Var, ir.Var], bool]
+) -> tuple[ir.For, ir.For] | None:
     """Return the loop over vectors and the loop over the remaining iterations, or None if the loop does not qualify.
 
     `apart` tells whether two pointers provably lead to disjoint memory.
@@ -157,7 +133,7 @@ def _in_vectors_and_tail(loop: For, machine: Machine, apart: Callable[[Var, Var]
     rows = _written_out(loop)
     if rows is None or len(rows.stores) > _MOST_STORES:
         return None
-    loads = [load for store in rows.stores for load in nodes_of(store, BufferLoad)]
+    loads = [load for store in rows.stores for load in nodes_of(store, ir.BufferLoad)]
     written, loaded = {store.buffer.data for store in rows.stores}, {load.buffer.data for load in loads}
     if not all(apart(a, b) for a in written for b in loaded | (written - {a})):
         return None
@@ -168,7 +144,7 @@ def _in_vectors_and_tail(loop: For, machine: Machine, apart: Callable[[Var, Var]
         return None
     widest = max([a.buffer.dtype for a in (*loads, *rows.stores)], key=lambda dtype: dtype.bits)
     lanes = machine.lanes(widest)
-    if isinstance(rows.count, IntImm):
+    if isinstance(rows.count, ir.IntImm):
         if rows.count.value < _FEWEST_LANES:
             return None
         lanes = min(lanes, 1 << rows.count.value.bit_length() - 1)
@@ -177,7 +153,7 @@ def _in_vectors_and_tail(loop: For, machine: Machine, apart: Callable[[Var, Var]
     return _in_vectors(loop, rows, grouped, lanes)
 
 
-def _over_periods(loop: For) -> For | None:
+def _over_periods(loop: ir.For) -> ir.For | None:
     """Return the loop as one over periods of its index quotients, or None if its only store divides no index by a small constant.
 
     for i in T.parallel(4096):                 for i in T.parallel(2048):
@@ -186,11 +162,11 @@ def _over_periods(loop: For) -> For | None:
     """
     stores = _stores_in(loop.body, {}) if loop.loop_var.dtype in _COUNTERS else None
     period = _period(stores, loop.loop_var) if stores is not None and len(stores) == 1 else 1
-    if period == 1 or not all(isinstance(n, IntImm) and n.value % period == 0 for n in (loop.min, loop.extent)):
+    if period == 1 or not all(isinstance(n, ir.IntImm) and n.value % period == 0 for n in (loop.min, loop.extent)):
         return None
-    var, step = Var(loop.loop_var.name, loop.loop_var.dtype), Var("step", loop.loop_var.dtype)
-    body = substitute(loop.body, {loop.loop_var: var * period + step})
-    steps = For(step, IntImm(step.dtype, 0), IntImm(step.dtype, period), ForKind.SERIAL, body)
+    var, step = ir.Var(loop.loop_var.name, loop.loop_var.dtype), ir.Var("step", loop.loop_var.dtype)
+    body = ir.substitute(loop.body, {loop.loop_var: var * period + step})
+    steps = ir.For(step, ir.IntImm(step.dtype, 0), ir.IntImm(step.dtype, period), ir.ForKind.SERIAL, body)
     first, count = floordiv(loop.min, period), floordiv(loop.extent, period)
     return loop.with_(loop_var=var, min=first, extent=count, body=steps)
 
@@ -198,7 +174,7 @@ def _over_periods(loop: For) -> For | None:
 # ---------------------------------------------------------------------------- what an iteration stores
 
 
-def _written_out(loop: For) -> _Rows | None:
+def _written_out(loop: ir.For) -> _Rows | None:
     """Return the stores of one iteration; for a single store with divided indices, those of one period."""
     found = _stores_in(loop.body, {}) if loop.loop_var.dtype in _COUNTERS else None
     if found is None:
@@ -214,32 +190,32 @@ def _written_out(loop: For) -> _Rows | None:
     period = _period(stores, var) if len(stores) == 1 else 1
     if period == 1:
         return _Rows(var, first, count, stores)
-    if not all(isinstance(n, IntImm) and n.value % period == 0 for n in (first, count)):
+    if not all(isinstance(n, ir.IntImm) and n.value % period == 0 for n in (first, count)):
         return None
-    each = Var(var.name, var.dtype)
+    each = ir.Var(var.name, var.dtype)
     first, count = floordiv(first, period), floordiv(count, period)
     folded = _Folded(each, first, count)
     return _Rows(
-        each, first, count, [folded.visit(substitute(stores[0], {var: each * period + n})) for n in range(period)]
+        each, first, count, [folded.visit(ir.substitute(stores[0], {var: each * period + n})) for n in range(period)]
     )
 
 
-def _stores_in(body: Stmt, known: dict[Var, PrimExpr]) -> list[BufferStore] | None:
+def _stores_in(body: ir.Stmt, known: dict[ir.Var, ir.PrimExpr]) -> list[ir.BufferStore] | None:
     """Return the stores of a body with short loops unrolled, or None if it does anything else."""
-    while isinstance(body, LetStmt):
-        value = substitute(body.value, known)
+    while isinstance(body, ir.LetStmt):
+        value = ir.substitute(body.value, known)
         if written_size(value) > _LARGEST:
             return None
         known = {**known, body.var: value}
         body = body.body
-    if isinstance(body, BufferStore):
-        store = substitute(body, known)
+    if isinstance(body, ir.BufferStore):
+        store = ir.substitute(body, known)
         return [store] if body.value.dtype.lane_code == 1 and written_size(store) <= _LARGEST else None
-    parts: list[list[BufferStore] | None] = []
-    if isinstance(body, SeqStmt) and len(body.seq) <= _MOST_WRITTEN:
+    parts: list[list[ir.BufferStore] | None] = []
+    if isinstance(body, ir.SeqStmt) and len(body.seq) <= _MOST_WRITTEN:
         parts = [_stores_in(part, known) for part in body.seq]
-    elif isinstance(body, For) and body.kind in (ForKind.SERIAL, ForKind.UNROLLED):
-        if not isinstance(body.extent, IntImm) or body.extent.value not in Machine.interleaved:
+    elif isinstance(body, ir.For) and body.kind in (ir.ForKind.SERIAL, ir.ForKind.UNROLLED):
+        if not isinstance(body.extent, ir.IntImm) or body.extent.value not in Machine.interleaved:
             return None
         if body.loop_var.dtype not in _COUNTERS or _count_stores(body) > _MOST_WRITTEN:
             return None
@@ -250,40 +226,40 @@ def _stores_in(body: Stmt, known: dict[Var, PrimExpr]) -> list[BufferStore] | No
     return stores if len(stores) <= _MOST_WRITTEN else None
 
 
-def _count_stores(body: Stmt) -> int:
+def _count_stores(body: ir.Stmt) -> int:
     """Return the number of stores that a body has once its loops are written out, or 0 if they cannot be."""
-    while isinstance(body, LetStmt):
+    while isinstance(body, ir.LetStmt):
         body = body.body
-    if isinstance(body, SeqStmt):
+    if isinstance(body, ir.SeqStmt):
         return sum(map(_count_stores, body.seq))
-    if isinstance(body, For):
-        return body.extent.value * _count_stores(body.body) if isinstance(body.extent, IntImm) else 0
-    return int(isinstance(body, BufferStore))
+    if isinstance(body, ir.For):
+        return body.extent.value * _count_stores(body.body) if isinstance(body.extent, ir.IntImm) else 0
+    return int(isinstance(body, ir.BufferStore))
 
 
-def _last_values(stores: list[BufferStore]) -> list[BufferStore] | None:
+def _last_values(stores: list[ir.BufferStore]) -> list[ir.BufferStore] | None:
     """Return the last store to each element, with stored values forwarded to loads.
 
     None if it is unknown whether a load reads such an element, or if it reads one of another iteration.
     """
-    kept: list[BufferStore] = []
+    kept: list[ir.BufferStore] = []
     analyzer = Analyzer()
 
-    def before(access: BufferLoad | BufferStore) -> BufferStore | None:
+    def before(access: ir.BufferLoad | ir.BufferStore) -> ir.BufferStore | None:
         """Return the earlier store to the accessed element, or None. Raises `_Unknown` if that cannot be proved."""
         for store in kept:
             if store.buffer.data is access.buffer.data:
                 if store.buffer.dtype != access.buffer.dtype or not len(store.indices) == len(access.indices) == 1:
                     raise _Unknown
                 apart = analyzer.canonical_simplify(store.indices[0] - access.indices[0])
-                if not isinstance(apart, IntImm):
+                if not isinstance(apart, ir.IntImm):
                     raise _Unknown
                 if apart.value == 0:
                     return store
         return None
 
     written = {store.buffer.data for store in stores}
-    if not any(load.buffer.data in written for store in stores for load in nodes_of(store, BufferLoad)):
+    if not any(load.buffer.data in written for store in stores for load in nodes_of(store, ir.BufferLoad)):
         return stores
     try:
         for store in stores:
@@ -301,14 +277,14 @@ class _Unknown(Exception):
     """It is unknown which element a load reads."""
 
 
-class _Forwarded(Mutator):
+class _Forwarded(ir.Mutator):
     """Replaces loads by the values stored before."""
 
-    def __init__(self, written: set[Var], before: Callable[[BufferLoad], BufferStore | None]) -> None:
+    def __init__(self, written: set[ir.Var], before: Callable[[ir.BufferLoad], ir.BufferStore | None]) -> None:
         self.written, self.before = written, before
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> PrimExpr:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> ir.PrimExpr:
         if node.buffer.data not in self.written:
             return self.visit_children(node)
         store = self.before(node)
@@ -317,12 +293,12 @@ class _Forwarded(Mutator):
         return store.value
 
 
-def _period(stores: list[BufferStore], var: Var) -> int:
+def _period(stores: list[ir.BufferStore], var: ir.Var) -> int:
     """Return the number of iterations after which all index quotients and remainders by constants repeat, or 1 if there are none or too many."""
     divisors = [
         node.b.value
-        for node in nodes_of(stores[0], FloorDiv, FloorMod)
-        if isinstance(node.b, IntImm) and uses_var(node.a, {var}) and not contains(node.a, BufferLoad)
+        for node in nodes_of(stores[0], ir.FloorDiv, ir.FloorMod)
+        if isinstance(node.b, ir.IntImm) and uses_var(node.a, {var}) and not contains(node.a, ir.BufferLoad)
     ]
     period = math.lcm(1, *divisors)
     return period if period in Machine.interleaved else 1
@@ -331,14 +307,14 @@ def _period(stores: list[BufferStore], var: Var) -> int:
 class _Folded(ConditionFolder):
     """Simplifies indices and folds decided conditionals."""
 
-    def __init__(self, var: Var, first: PrimExpr, count: PrimExpr) -> None:
+    def __init__(self, var: ir.Var, first: ir.PrimExpr, count: ir.PrimExpr) -> None:
         self.analyzer = Analyzer()
-        self.analyzer.bind(var, Range.from_min_extent(first, count))
+        self.analyzer.bind(var, ir.Range.from_min_extent(first, count))
 
-    @handles(BufferLoad, BufferStore)
-    def access(self, node: BufferLoad | BufferStore) -> BufferLoad | BufferStore:
+    @ir.handles(ir.BufferLoad, ir.BufferStore)
+    def access(self, node: ir.BufferLoad | ir.BufferStore) -> ir.BufferLoad | ir.BufferStore:
         node = self.visit_children(node)
-        return node.with_(indices=mutate_all(self.analyzer.canonical_simplify, node.indices))
+        return node.with_(indices=ir.mutate_all(self.analyzer.canonical_simplify, node.indices))
 
 
 # ---------------------------------------------------------------------------- rows
@@ -346,7 +322,7 @@ class _Folded(ConditionFolder):
 
 def _rows_of(rows: _Rows) -> list[_Row] | None:
     """Return the stores grouped by memory, or None unless each group is contiguous and continued by the next iteration."""
-    by_memory: dict[Var, list[BufferStore]] = {}
+    by_memory: dict[ir.Var, list[ir.BufferStore]] = {}
     for store in rows.stores:
         by_memory.setdefault(store.buffer.data, []).append(store)
     found = [_row(stores, rows.var) for stores in by_memory.values()]
@@ -355,14 +331,14 @@ def _rows_of(rows: _Rows) -> list[_Row] | None:
     return [row for row in found if row is not None]
 
 
-def _row(stores: list[BufferStore], var: Var) -> _Row | None:
+def _row(stores: list[ir.BufferStore], var: ir.Var) -> _Row | None:
     if any(len(store.indices) != 1 for store in stores):
         return None
     first, analyzer = stores[0].indices[0], Analyzer()
-    places: dict[int, BufferStore] = {}
+    places: dict[int, ir.BufferStore] = {}
     for store in stores:
         place = analyzer.canonical_simplify(store.indices[0] - first)
-        if not isinstance(place, IntImm):
+        if not isinstance(place, ir.IntImm):
             return None
         places[place.value] = store
     least = min(places)
@@ -377,10 +353,10 @@ def _row(stores: list[BufferStore], var: Var) -> _Row | None:
 # ---------------------------------------------------------------------------- vectors
 
 
-def _in_vectors(loop: For, rows: _Rows, found: list[_Row], lanes: int) -> tuple[For, For] | None:
+def _in_vectors(loop: ir.For, rows: _Rows, found: list[_Row], lanes: int) -> tuple[ir.For, ir.For] | None:
     """Return the loop over vectors of `lanes` iterations and the loop over the remaining ones."""
-    step = Var(f"{rows.var.name}.vector", rows.var.dtype)
-    lane = Var(f"{rows.var.name}.lane", rows.var.dtype)
+    step = ir.Var(f"{rows.var.name}.vector", rows.var.dtype)
+    lane = ir.Var(f"{rows.var.name}.lane", rows.var.dtype)
     begin = rows.first + step * lanes
     flat = [store for row in found for store in row.stores]
     made = [_vector(store, {rows.var: begin + lane}, lane, lanes) for store in flat]
@@ -388,28 +364,28 @@ def _in_vectors(loop: For, rows: _Rows, found: list[_Row], lanes: int) -> tuple[
     if len(values) < len(flat):
         return None
     vectors = dict(zip(flat, zip(values, share_loads(values))))
-    stores: list[Stmt] = []
+    stores: list[ir.Stmt] = []
     for row in found:
-        base = substitute(row.stores[0].indices[0], {rows.var: begin})
+        base = ir.substitute(row.stores[0].indices[0], {rows.var: begin})
         stores += _side_by_side([vectors[store] for store in row.stores], row.stores[0], base, lanes)
     whole = floordiv(rows.count, lanes)
     each = 1 if rows.var is loop.loop_var else len(rows.stores)  # iterations of the loop for one of `rows`
     done = whole * (lanes * each)
     begin = loop.min + done
-    rest = loop.with_(min=begin, extent=extent_from(begin, loop.extent - done), kind=ForKind.SERIAL)
-    return For(step, IntImm(step.dtype, 0), whole, ForKind.SERIAL, SeqStmt(stores), span=loop.span), rest
+    rest = loop.with_(min=begin, extent=extent_from(begin, loop.extent - done), kind=ir.ForKind.SERIAL)
+    return ir.For(step, ir.IntImm(step.dtype, 0), whole, ir.ForKind.SERIAL, ir.SeqStmt(stores), span=loop.span), rest
 
 
-def _vector(store: BufferStore, at: dict[Var, PrimExpr], lane: Var, lanes: int) -> PrimExpr | None:
+def _vector(store: ir.BufferStore, at: dict[ir.Var, ir.PrimExpr], lane: ir.Var, lanes: int) -> ir.PrimExpr | None:
     """Return the values that a store writes in `lanes` iterations, or None if it loads elements that are far apart."""
-    plain = substitute(store, at).with_(indices=(lane,))
-    made = at_once(For(lane, IntImm(lane.dtype, 0), IntImm(lane.dtype, lanes), ForKind.VECTORIZED, plain))
-    if not isinstance(made, BufferStore) or not all(map(_together, nodes_of(made.value, BufferLoad))):
+    plain = ir.substitute(store, at).with_(indices=(lane,))
+    made = at_once(ir.For(lane, ir.IntImm(lane.dtype, 0), ir.IntImm(lane.dtype, lanes), ir.ForKind.VECTORIZED, plain))
+    if not isinstance(made, ir.BufferStore) or not all(map(_together, nodes_of(made.value, ir.BufferLoad))):
         return None
     return made.value
 
 
-def _together(load: BufferLoad) -> bool:
+def _together(load: ir.BufferLoad) -> bool:
     """Return whether a load reads one element, or elements at small constant offsets."""
     if len(load.indices) != 1:
         return False
@@ -417,35 +393,35 @@ def _together(load: BufferLoad) -> bool:
     if not index.dtype.is_vector:
         return True
     return (
-        isinstance(index, Ramp)
-        and isinstance(index.stride, IntImm)
+        isinstance(index, ir.Ramp)
+        and isinstance(index.stride, ir.IntImm)
         and 1 <= abs(index.stride.value) <= Machine.widest_shuffle
     )
 
 
 def _side_by_side(
-    vectors: list[tuple[PrimExpr, PrimExpr]], store: BufferStore, base: PrimExpr, lanes: int
-) -> list[Stmt]:
+    vectors: list[tuple[ir.PrimExpr, ir.PrimExpr]], store: ir.BufferStore, base: ir.PrimExpr, lanes: int
+) -> list[ir.Stmt]:
     """Return the stores of the interleaved vectors.
 
     Each vector comes in two forms: with loads of its own, and with shared loads.
     """
-    count, found = len(vectors), list[Stmt]()
+    count, found = len(vectors), list[ir.Stmt]()
     alone, shared = [one for one, _ in vectors], [other for _, other in vectors]
     for part in range(count):
         places = range(part * lanes, (part + 1) * lanes)
         value = _merged(alone, places)
         if value is None:
             value = _picked(shared, [place % count * lanes + place // count for place in places])
-        found.append(store.with_(value=value, indices=(Ramp(base + part * lanes, IntImm(base.dtype, 1), lanes),)))
+        found.append(store.with_(value=value, indices=(ir.Ramp(base + part * lanes, ir.IntImm(base.dtype, 1), lanes),)))
     return found
 
 
-def _picked(vectors: list[PrimExpr], lanes: list[int]) -> PrimExpr:
-    return Shuffle(vectors, [IntImm("int32", lane) for lane in lanes])
+def _picked(vectors: list[ir.PrimExpr], lanes: list[int]) -> ir.PrimExpr:
+    return ir.Shuffle(vectors, [ir.IntImm("int32", lane) for lane in lanes])
 
 
-def _merged(vectors: list[PrimExpr], places: range) -> PrimExpr | None:
+def _merged(vectors: list[ir.PrimExpr], places: range) -> ir.PrimExpr | None:
     """Return lanes `places` of the interleaved vectors, computed on interleaved operands.
 
     None if the operands are not interleaved in memory, or if the vectors are computed differently.
@@ -453,45 +429,45 @@ def _merged(vectors: list[PrimExpr], places: range) -> PrimExpr | None:
     first, count = vectors[0], len(vectors)
     if any(type(v) is not type(first) or v.dtype != first.dtype for v in vectors):
         return None
-    if all(expr_deep_equal(v, first) for v in vectors):
-        same = first.dtype.is_scalar or isinstance(first, Broadcast)
+    if all(ir.expr_deep_equal(v, first) for v in vectors):
+        same = first.dtype.is_scalar or isinstance(first, ir.Broadcast)
         return first if same else _picked([first], [place // count for place in places])
     if first.dtype.is_scalar:
         return _picked(vectors, [place % count for place in places])
-    if isinstance(first, BufferLoad):
-        return _side_by_side_in_memory([v for v in vectors if isinstance(v, BufferLoad)], places)
-    if isinstance(first, Broadcast):
-        return _merged([v.value for v in vectors if isinstance(v, Broadcast)], places)
-    if isinstance(first, Call) and any(
-        v.op is not first.op or len(v.args) != len(first.args) for v in vectors if isinstance(v, Call)
+    if isinstance(first, ir.BufferLoad):
+        return _side_by_side_in_memory([v for v in vectors if isinstance(v, ir.BufferLoad)], places)
+    if isinstance(first, ir.Broadcast):
+        return _merged([v.value for v in vectors if isinstance(v, ir.Broadcast)], places)
+    if isinstance(first, ir.Call) and any(
+        v.op is not first.op or len(v.args) != len(first.args) for v in vectors if isinstance(v, ir.Call)
     ):
         return None
-    if not isinstance(first, (BinaryOp, Cast, Select, Call)):
+    if not isinstance(first, (ir.BinaryOp, ir.Cast, ir.Select, ir.Call)):
         return None
     return _computed(first, [_merged(list(parts), places) for parts in zip(*map(_operands, vectors))])
 
 
-def _operands(node: PrimExpr) -> tuple[PrimExpr, ...]:
-    if isinstance(node, Call):
+def _operands(node: ir.PrimExpr) -> tuple[ir.PrimExpr, ...]:
+    if isinstance(node, ir.Call):
         return node.args
     return tuple([getattr(node, name) for name in _OPERANDS.get(type(node), ("a", "b"))])
 
 
-_OPERANDS: dict[type, tuple[str, ...]] = {Cast: ("value",), Select: ("condition", "true_value", "false_value")}
+_OPERANDS: dict[type, tuple[str, ...]] = {ir.Cast: ("value",), ir.Select: ("condition", "true_value", "false_value")}
 
 
-def _computed(node: PrimExpr, parts: list[PrimExpr | None]) -> PrimExpr | None:
+def _computed(node: ir.PrimExpr, parts: list[ir.PrimExpr | None]) -> ir.PrimExpr | None:
     """Return a node with other operands of the same number of lanes."""
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
         return None
     lanes = same_lanes(*known)
-    if isinstance(node, Call):
+    if isinstance(node, ir.Call):
         return node.with_(args=tuple(lanes))
     return node.with_(**dict(zip(_OPERANDS.get(type(node), ("a", "b")), lanes)))
 
 
-def _side_by_side_in_memory(loads: list[BufferLoad], places: range) -> PrimExpr | None:
+def _side_by_side_in_memory(loads: list[ir.BufferLoad], places: range) -> ir.PrimExpr | None:
     """Return elements `places` of loads that interleave in memory."""
     count, lanes = len(loads), len(places)
     offsets = offsets_of(loads, count)
@@ -499,8 +475,8 @@ def _side_by_side_in_memory(loads: list[BufferLoad], places: range) -> PrimExpr 
         return None
     least = offsets.index(min(offsets))
     ramp, order = loads[least].indices[0], [offset - offsets[least] for offset in offsets]
-    assert isinstance(ramp, Ramp)
+    assert isinstance(ramp, ir.Ramp)
     if order == list(range(count)):
         return contiguous(loads[least], ramp.base + places.start, lanes)
-    parts: list[PrimExpr] = [contiguous(loads[least], ramp.base + part * lanes, lanes) for part in range(count)]
+    parts: list[ir.PrimExpr] = [contiguous(loads[least], ramp.base + part * lanes, lanes) for part in range(count)]
     return _picked(parts, [place // count * count + order[place % count] for place in places])

@@ -5,31 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.intervals import Intervals
 from tvmagic.codegen.late.iterative_visitor import ChainVisitor
-from tvmagic.ir import (
-    Allocate,
-    BinaryOp,
-    Broadcast,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Call,
-    Div,
-    FloorDiv,
-    FloorMod,
-    For,
-    ForKind,
-    IfThenElse,
-    IntImm,
-    LetStmt,
-    Mod,
-    PrimExpr,
-    Var,
-    While,
-    post_order_visit,
-)
-from tvmagic.ir.functor import handles
 from tvmagic.ir.query import variables_behind
 from tvmagic.lazy import cached_property
 
@@ -56,34 +34,34 @@ class Work(ChainVisitor):
         self.body = body
         self.total = 0
         self.written = 0
-        self.bodies: dict[For, int] = {}
-        self.symbolic: list[For] = []
-        self.reach: dict[Var, int] = {}
-        self.stored: set[Var] = set()
-        self._divisions: list[BinaryOp] = []  # of integers by what is not a constant
-        self._seen: set[Buffer] = set()
-        self._outer: set[For] = set()
+        self.bodies: dict[ir.For, int] = {}
+        self.symbolic: list[ir.For] = []
+        self.reach: dict[ir.Var, int] = {}
+        self.stored: set[ir.Var] = set()
+        self._divisions: list[ir.BinaryOp] = []  # of integers by what is not a constant
+        self._seen: set[ir.Buffer] = set()
+        self._outer: set[ir.For] = set()
         self._loops = False
         self.visit(body)
 
     @cached_property
-    def lets(self) -> dict[Var, PrimExpr]:
+    def lets(self) -> dict[ir.Var, ir.PrimExpr]:
         """Values of the variables that statements bind."""
-        found: dict[Var, PrimExpr] = {}
+        found: dict[ir.Var, ir.PrimExpr] = {}
 
         def look(node: object) -> None:
-            if isinstance(node, LetStmt):
+            if isinstance(node, ir.LetStmt):
                 found[node.var] = node.value
 
-        post_order_visit(self.body, look)
+        ir.post_order_visit(self.body, look)
         return found
 
     @cached_property
-    def dividing(self) -> set[Var]:
+    def dividing(self) -> set[ir.Var]:
         """Variables, including those of loops, on which an integer quotient with a divisor that is not constant depends."""
         return variables_behind(self._divisions, self.lets) if self._divisions else set()
 
-    def poll_every(self, loop: For) -> int:
+    def poll_every(self, loop: ir.For) -> int:
         """Return the number of iterations of `loop` between two polls for interrupts, a power of two; 0 for no polls.
 
         An innermost loop with short iterations never polls: the poll would keep LLVM from vectorizing it.
@@ -94,28 +72,28 @@ class Work(ChainVisitor):
         if work < _LEAST_TO_COUNT or loop not in self._outer:
             return 0
         every = 1 << (_WORTH_A_POLL // work).bit_length()
-        short = isinstance(loop.extent, IntImm) and loop.extent.value < every
+        short = isinstance(loop.extent, ir.IntImm) and loop.extent.value < every
         return 0 if short else every  # the loop around a short one asks
 
-    def strip_size(self, loop: For) -> int:
+    def strip_size(self, loop: ir.For) -> int:
         """Return the iterations after which to poll in a loop that runs for seconds and never polls; 0 for other loops."""
         work, extent = self.bodies.get(loop) or 1, loop.extent
-        if loop.kind is not ForKind.SERIAL or not isinstance(extent, IntImm) or work * extent.value < _SECONDS:
+        if loop.kind is not ir.ForKind.SERIAL or not isinstance(extent, ir.IntImm) or work * extent.value < _SECONDS:
             return 0
         return 0 if self.poll_every(loop) else _STRIP // work
 
-    def visit_buffer_use(self, buffer: Buffer) -> None:
+    def visit_buffer_use(self, buffer: ir.Buffer) -> None:
         """Record the number of bytes that a buffer spans if it is constant."""
         if buffer in self._seen:
             return
         self._seen.add(buffer)
         size = buffer.dtype.bytes
         for extent in buffer.shape:
-            size = size * extent.value if isinstance(extent, IntImm) else 0
+            size = size * extent.value if isinstance(extent, ir.IntImm) else 0
         if not buffer.strides:
             self.reach[buffer.data] = max(self.reach.get(buffer.data, 0), size)
 
-    def elements(self, stmt: Allocate) -> int | None:
+    def elements(self, stmt: ir.Allocate) -> int | None:
         """Return the number of elements of an allocation, or None unless it is constant.
 
         A buffer may be declared larger than its allocation, for instance with strides that leave gaps.
@@ -130,56 +108,56 @@ class Work(ChainVisitor):
         self.total += operations
         self.written += operations
 
-    @handles(PrimExpr)
-    def expression(self, node: PrimExpr) -> None:
+    @ir.handles(ir.PrimExpr)
+    def expression(self, node: ir.PrimExpr) -> None:
         self.add(max(1, abs(node.dtype.lane_code) // 8))
         self.visit_children(node)
 
-    @handles(Div, Mod, FloorDiv, FloorMod)
-    def division(self, node: BinaryOp) -> None:
-        divisor = node.b.value if isinstance(node.b, Broadcast) else node.b
-        if not node.dtype.is_float and not isinstance(divisor, IntImm):
+    @ir.handles(ir.Div, ir.Mod, ir.FloorDiv, ir.FloorMod)
+    def division(self, node: ir.BinaryOp) -> None:
+        divisor = node.b.value if isinstance(node.b, ir.Broadcast) else node.b
+        if not node.dtype.is_float and not isinstance(divisor, ir.IntImm):
             self._divisions.append(node)
         self.expression(node)
 
-    @handles(IntImm)
-    def number(self, node: IntImm) -> None:
+    @ir.handles(ir.IntImm)
+    def number(self, node: ir.IntImm) -> None:
         pass
 
-    @handles(Call, BufferLoad)
-    def costly(self, node: PrimExpr) -> None:
+    @ir.handles(ir.Call, ir.BufferLoad)
+    def costly(self, node: ir.PrimExpr) -> None:
         self.add(4 * max(1, abs(node.dtype.lane_code) // 8))
         self.visit_children(node)
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> None:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> None:
         self.stored.add(node.buffer.data)
         self.visit_children(node)
 
-    @handles(For)
-    def loop(self, node: For) -> None:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> None:
         outer, self.total = self.total, 0
         before, self.written = self.written, 0
         outer_loops, self._loops = self._loops, False
         self.visit(node.body)
         inside = self.bodies[node] = self.total
-        extent = node.extent.value if isinstance(node.extent, IntImm) else self._estimated(node.extent)
+        extent = node.extent.value if isinstance(node.extent, ir.IntImm) else self._estimated(node.extent)
         self.total = outer + inside * max(extent, 0)
         whole = self.written * max(extent, 1)
-        constant = isinstance(node.extent, IntImm)
+        constant = isinstance(node.extent, ir.IntImm)
         if not constant:
             self.symbolic.append(node)
         self.written = before + (whole if constant and whole <= LARGEST_UNROLLED_BY_LLVM else self.written)
         if self._loops:
             self._outer.add(node)
-        self._loops |= outer_loops or (node.kind is not ForKind.UNROLLED and extent > 1)
+        self._loops |= outer_loops or (node.kind is not ir.ForKind.UNROLLED and extent > 1)
 
-    def _estimated(self, extent: PrimExpr) -> int:
+    def _estimated(self, extent: ir.PrimExpr) -> int:
         """Return the iterations assumed of a loop whose extent is not constant; the tail of a tile has an upper bound."""
         return max(min(_UNKNOWN_EXTENT, Intervals().of(extent)[1]), 0)
 
-    @handles(IfThenElse)
-    def branch(self, node: IfThenElse) -> None:
+    @ir.handles(ir.IfThenElse)
+    def branch(self, node: ir.IfThenElse) -> None:
         """Count the longer branch: versions of a loop run one or the other."""
         self.visit(node.condition)
         before, totals = self.total, list[int]()
@@ -190,13 +168,13 @@ class Work(ChainVisitor):
                 totals.append(self.total)
         self.total = before + max(totals)
 
-    @handles(While)
-    def endless(self, node: While) -> None:
+    @ir.handles(ir.While)
+    def endless(self, node: ir.While) -> None:
         self.visit_children(node)
         self.total += _WORTH_A_POLL
 
 
-def constant_elements(stmt: Allocate) -> int | None:
+def constant_elements(stmt: ir.Allocate) -> int | None:
     """Return the product of an allocation's extents, or None unless they are constant."""
-    sizes = [extent.value for extent in stmt.extents if isinstance(extent, IntImm)]
+    sizes = [extent.value for extent in stmt.extents if isinstance(extent, ir.IntImm)]
     return math.prod(sizes) if len(sizes) == len(stmt.extents) else None

@@ -5,24 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.tally import Tally
-from tvmagic.ir import (
-    BinaryOp,
-    BlockRealize,
-    BufferLoad,
-    BufferStore,
-    CmpOp,
-    For,
-    IntImm,
-    IRModule,
-    LogicalOp,
-    PrimFunc,
-    Select,
-    Stmt,
-    While,
-    handles,
-)
 
 
 class Flops(Tally[Counter[Any]]):
@@ -40,8 +25,8 @@ class Flops(Tally[Counter[Any]]):
     def longer(self, a: Counter[Any], b: Counter[Any]) -> Counter[Any]:
         return a | b
 
-    def iterations(self, loop: For) -> int:
-        if not isinstance(loop.extent, IntImm):
+    def iterations(self, loop: ir.For) -> int:
+        if not isinstance(loop.extent, ir.IntImm):
             raise TVMagicError(
                 f"loop `{loop.loop_var.name}` has extent `{loop.extent}`, which is not a number",
                 node=loop,
@@ -49,46 +34,46 @@ class Flops(Tally[Counter[Any]]):
             )
         return loop.extent.value
 
-    @handles(BinaryOp, CmpOp)
+    @ir.handles(ir.BinaryOp, ir.CmpOp)
     def operation(self, node: Any) -> Counter[Any]:
         return self.all_of(node.a, node.b) + Counter([node.dtype])
 
-    @handles(LogicalOp)
+    @ir.handles(ir.LogicalOp)
     def logic(self, node: Any) -> Counter[Any]:
         return self.all_of(node.a, node.b)
 
-    @handles(Select)
-    def select(self, node: Select) -> Counter[Any]:
+    @ir.handles(ir.Select)
+    def select(self, node: ir.Select) -> Counter[Any]:
         values = self.longer(self.visit(node.true_value), self.visit(node.false_value))
         return self.visit(node.condition) + values
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> Counter[Any]:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> Counter[Any]:
         return Counter()
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> Counter[Any]:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> Counter[Any]:
         return self.visit(node.value)
 
-    @handles(While)
-    def endless(self, node: While) -> Counter[Any]:
+    @ir.handles(ir.While)
+    def endless(self, node: ir.While) -> Counter[Any]:
         raise TVMagicError(
             "the number of iterations of a while loop is not known", node=node, code="estimate_flops.unbounded_loop"
         )
 
-    @handles(BlockRealize)
-    def realize(self, node: BlockRealize) -> Counter[Any]:
+    @ir.handles(ir.BlockRealize)
+    def realize(self, node: ir.BlockRealize) -> Counter[Any]:
         return self.visit(node.block.body)
 
 
-def estimate_tir_flops(stmt_or_mod: Stmt | PrimFunc | IRModule) -> float:
+def estimate_tir_flops(stmt_or_mod: ir.Stmt | ir.PrimFunc | ir.IRModule) -> float:
     """The arithmetic operations of a statement, a function or all functions of a module, loops counted.
 
     Of two branches the longer one counts, a vector's operation is one, an init is not counted. The extents of loops must
     be constant. A function of a module that has the attribute `estimated_flops` counts as that.
     """
-    if not isinstance(stmt_or_mod, IRModule):
-        body = stmt_or_mod.body if isinstance(stmt_or_mod, PrimFunc) else stmt_or_mod
+    if not isinstance(stmt_or_mod, ir.IRModule):
+        body = stmt_or_mod.body if isinstance(stmt_or_mod, ir.PrimFunc) else stmt_or_mod
         return float(Flops().visit(body).total())
     total = 0.0
     for function in stmt_or_mod.functions.values():

@@ -4,32 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.errors import ScheduleError
-from tvmagic.ir import (
-    Block,
-    BufferLoad,
-    BufferStore,
-    IRModule,
-    PrimFunc,
-    handles,
-)
 from tvmagic.passes import Pass, PassContext
 from tvmagic.tir.analysis.analyzer_visitor import AnalyzerVisitor
 
 
 class _Checker(AnalyzerVisitor):
-    def __init__(self, func: PrimFunc) -> None:
+    def __init__(self, func: ir.PrimFunc) -> None:
         super().__init__()
         self.func = func
 
-    @handles(Block)
-    def block(self, node: Block) -> None:
+    @ir.handles(ir.Block)
+    def block(self, node: ir.Block) -> None:
         self.known_block(node)
         if node.init is not None:
             self.visit(node.init)
         self.visit(node.body)
 
-    @handles(BufferLoad, BufferStore)
+    @ir.handles(ir.BufferLoad, ir.BufferStore)
     def access(self, node: Any) -> None:
         self.visit_children(node)
         for axis, (index, size) in enumerate(zip(node.indices, node.buffer.shape)):
@@ -52,7 +45,7 @@ class _Checker(AnalyzerVisitor):
 def OOBChecker() -> Pass:
     """Refuse accesses that leave their buffer for some values of the loops, if the bounds are known."""
 
-    def run(mod: IRModule, context: PassContext) -> IRModule:
+    def run(mod: ir.IRModule, context: PassContext) -> ir.IRModule:
         for func in mod.functions.values():
             _Checker(func).visit(func.body)
         return mod

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.constraint import extract_constraints, normalize_boolean
 from tvmagic.arith.presburger import Condition, IntegerLogic, TooMuchWork
@@ -13,26 +14,6 @@ from tvmagic.compat.contents.forward import Forward
 from tvmagic.compat.contents.graph import Place, build_graph
 from tvmagic.compat.contents.state import Contents, Knowledge
 from tvmagic.compat.contents.touches import Axes, lane_of
-from tvmagic.ir import (
-    And,
-    Broadcast,
-    BufferLoad,
-    BufferStore,
-    Call,
-    IntImm,
-    Mutator,
-    Not,
-    Op,
-    PrimExpr,
-    Ramp,
-    Range,
-    Select,
-    Stmt,
-    Var,
-    handles,
-    ops,
-    substitute,
-)
 from tvmagic.ir.deep_recursion import deep
 from tvmagic.ir.operators import lanes_of
 from tvmagic.ir.query import variables_in
@@ -45,7 +26,7 @@ class BufferContents:
     `max_steps`: how many proofs may be tried; 0 for as many as are needed. Beyond them a TVMagicError is raised.
     """
 
-    def __init__(self, stmt: Stmt, max_steps: int = 0) -> None:
+    def __init__(self, stmt: ir.Stmt, max_steps: int = 0) -> None:
         self.stmt = stmt
         self.graph = deep(build_graph)(stmt)
         self.logic = IntegerLogic(self.graph.ranges, max_steps)
@@ -61,12 +42,12 @@ class BufferContents:
         """Which elements are not needed at the ends of blocks."""
         return Backward(self.graph, self.knowledge)
 
-    def _place(self, stmt: Stmt) -> Place | None:
+    def _place(self, stmt: ir.Stmt) -> Place | None:
         return self.graph.places.get(id(stmt)) if self.graph.supported else None
 
     # ------------------------------------------------------------------ conditions
 
-    def facts_at(self, stmt: Stmt) -> list[PrimExpr]:
+    def facts_at(self, stmt: ir.Stmt) -> list[ir.PrimExpr]:
         """The conditions that hold where a statement is: those around it, and what the program assumes."""
         place = self._place(stmt)
         if place is None:
@@ -80,7 +61,7 @@ class BufferContents:
 
     # ------------------------------------------------------------------ values
 
-    def simplified(self, e: PrimExpr, stmt: Stmt, analyzer: Analyzer) -> PrimExpr:
+    def simplified(self, e: ir.PrimExpr, stmt: ir.Stmt, analyzer: Analyzer) -> ir.PrimExpr:
         """The expression `e` of a statement, simplified with what is known there."""
         place = self._place(stmt)
         if place is None:
@@ -90,7 +71,7 @@ class BufferContents:
         except TooMuchWork:
             return analyzer.simplify(e)
 
-    def _simplified(self, e: PrimExpr, stmt: Stmt, place: Place, analyzer: Analyzer) -> PrimExpr:
+    def _simplified(self, e: ir.PrimExpr, stmt: ir.Stmt, place: Place, analyzer: Analyzer) -> ir.PrimExpr:
         self.logic.restart()
         facts = self.facts_at(stmt)
         e = self._with_known_loads(e, place, self._all(facts))
@@ -98,25 +79,25 @@ class BufferContents:
             for fact in facts:
                 stack.enter_context(analyzer.constraint_scope(fact))
             e = analyzer.simplify(e)
-        if not e.dtype.is_bool or not e.dtype.is_scalar or isinstance(e, IntImm):
+        if not e.dtype.is_bool or not e.dtype.is_scalar or isinstance(e, ir.IntImm):
             return e
         return self._decided(e, place, self._all(facts))
 
-    def _decided(self, e: PrimExpr, place: Place, facts: Condition) -> PrimExpr:
+    def _decided(self, e: ir.PrimExpr, place: Place, facts: Condition) -> ir.PrimExpr:
         """A condition as a constant, if it follows or is excluded."""
-        inlined = substitute(e, place.values)
+        inlined = ir.substitute(e, place.values)
         if not self.graph.is_pure(inlined):
             return e
         condition = self.logic.condition(inlined)
         if self.logic.implies(facts, condition):
-            return IntImm(e.dtype, 1)
-        return IntImm(e.dtype, 0) if self.logic.impossible(facts, condition) else e
+            return ir.IntImm(e.dtype, 1)
+        return ir.IntImm(e.dtype, 0) if self.logic.impossible(facts, condition) else e
 
-    def _with_known_loads(self, e: PrimExpr, place: Place, facts: Condition) -> PrimExpr:
+    def _with_known_loads(self, e: ir.PrimExpr, place: Place, facts: Condition) -> ir.PrimExpr:
         contents = self.forward.entered[place.block]
         return _KnownLoads(self, place, contents, facts).visit(e) if contents else e
 
-    def holds_already(self, store: BufferStore, analyzer: Analyzer) -> bool:
+    def holds_already(self, store: ir.BufferStore, analyzer: Analyzer) -> bool:
         """Whether the elements that a store writes are known to have its value."""
         place = self._place(store)
         try:
@@ -124,22 +105,22 @@ class BufferContents:
         except TooMuchWork:
             return False
 
-    def _holds_already(self, store: BufferStore, place: Place, analyzer: Analyzer) -> bool:
+    def _holds_already(self, store: ir.BufferStore, place: Place, analyzer: Analyzer) -> bool:
         self.logic.restart()
-        load = BufferLoad(store.buffer, store.indices)
+        load = ir.BufferLoad(store.buffer, store.indices)
         known = self._with_known_loads(load, place, self._all(self.facts_at(store)))
         value = self._with_known_loads(store.value, place, self._all(self.facts_at(store)))
         if known is load:  # what is there is not known, but what is added to it may be: nothing
             added = value is not store.value and not value.dtype.is_float
-            return added and analyzer.can_prove(ops.equal(load, value))
-        if known.dtype.is_index and analyzer.can_prove(ops.equal(known, value)):
+            return added and analyzer.can_prove(ir.ops.equal(load, value))
+        if known.dtype.is_index and analyzer.can_prove(ir.ops.equal(known, value)):
             return True
         facts = self._all(self.facts_at(store))
         return self.knowledge.agree(facts, self.knowledge.simplified(known), self.knowledge.simplified(value))
 
     # ------------------------------------------------------------------ stores that nobody needs
 
-    def is_overwritten(self, store: BufferStore) -> bool:
+    def is_overwritten(self, store: ir.BufferStore) -> bool:
         """Whether all elements that a store writes are overwritten before they are read."""
         place = self._place(store)
         try:
@@ -147,7 +128,7 @@ class BufferContents:
         except TooMuchWork:
             return False
 
-    def _is_overwritten(self, store: BufferStore, place: Place) -> bool:
+    def _is_overwritten(self, store: ir.BufferStore, place: Place) -> bool:
         self.logic.restart()
         if store.buffer in self.graph.hidden:
             return False
@@ -160,7 +141,7 @@ class BufferContents:
             return False
         return self.logic.implies(self.logic.both(self._all(self.facts_at(store)), region.elements), unneeded)
 
-    def remove_store(self, store: BufferStore) -> None:
+    def remove_store(self, store: ir.BufferStore) -> None:
         """Take a store out of the program; what is known is found again when it is asked for."""
         place = self._place(store)
         if place is not None:
@@ -170,48 +151,50 @@ class BufferContents:
                 self.__dict__.pop(name, None)
 
 
-class _KnownLoads(Mutator):
+class _KnownLoads(ir.Mutator):
     """Puts known values in the place of loads; conditions in the expression itself count where they hold."""
 
     def __init__(self, owner: BufferContents, place: Place, contents: Contents, facts: Condition) -> None:
         self.owner, self.place, self.contents, self.facts = owner, place, contents, facts
 
-    def under(self, condition: PrimExpr, e: PrimExpr) -> PrimExpr:
+    def under(self, condition: ir.PrimExpr, e: ir.PrimExpr) -> ir.PrimExpr:
         """`e` where `condition` holds too."""
         graph, logic, outer = self.owner.graph, self.owner.logic, self.facts
-        parts = [substitute(c, self.place.values) for c in extract_constraints(condition, keep_composite=False)]
+        parts = [ir.substitute(c, self.place.values) for c in extract_constraints(condition, keep_composite=False)]
         self.facts = logic.both(outer, *[logic.condition(c) for c in parts if graph.is_pure(c)])
         try:
             return self.visit(e)
         finally:
             self.facts = outer
 
-    @handles(And)
-    def conjunction(self, node: And) -> PrimExpr:
+    @ir.handles(ir.And)
+    def conjunction(self, node: ir.And) -> ir.PrimExpr:
         a, b = self.under(node.b, node.a), self.under(node.a, node.b)
         return node.with_(a=a, b=b)
 
-    @handles(Select)
-    def select(self, node: Select) -> PrimExpr:
+    @ir.handles(ir.Select)
+    def select(self, node: ir.Select) -> ir.PrimExpr:
         if node.condition.dtype.is_vector:
             return self.visit_children(node)
-        return Select(*self._sides(node.condition, node.true_value, node.false_value), node.span)
+        return ir.Select(*self._sides(node.condition, node.true_value, node.false_value), node.span)
 
-    @handles(Call)
-    def call(self, node: Call) -> PrimExpr:
-        name = node.op.name if isinstance(node.op, Op) else ""
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> ir.PrimExpr:
+        name = node.op.name if isinstance(node.op, ir.Op) else ""
         if name == "tir.address_of":
             return node
         if name != "tir.if_then_else":
             return self.visit_children(node)
         return node.replace(args=self._sides(*node.args))
 
-    def _sides(self, condition: PrimExpr, then: PrimExpr, other: PrimExpr) -> tuple[PrimExpr, PrimExpr, PrimExpr]:
-        opposite = normalize_boolean(Not(condition))
+    def _sides(
+        self, condition: ir.PrimExpr, then: ir.PrimExpr, other: ir.PrimExpr
+    ) -> tuple[ir.PrimExpr, ir.PrimExpr, ir.PrimExpr]:
+        opposite = normalize_boolean(ir.Not(condition))
         return self.visit(condition), self.under(condition, then), self.under(opposite, other)
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> PrimExpr:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> ir.PrimExpr:
         node = self.visit_children(node)
         index = node.indices[-1] if node.indices else None
         if index is None or index.dtype.is_scalar:
@@ -220,35 +203,35 @@ class _KnownLoads(Mutator):
             value = self.vector(node)
         return node if value is None else value
 
-    def scalar(self, load: BufferLoad) -> PrimExpr | None:
+    def scalar(self, load: ir.BufferLoad) -> ir.PrimExpr | None:
         """The known value of a scalar load."""
         values = self.place.values
-        inlined = BufferLoad(load.buffer, [substitute(i, values) for i in load.indices], load.predicate)
+        inlined = ir.BufferLoad(load.buffer, [ir.substitute(i, values) for i in load.indices], load.predicate)
         for fact in self.owner.forward.known(inlined, self.contents):
             if self.owner.logic.implies(self.facts, fact.condition):
                 return fact.value
         return None
 
-    def vector(self, load: BufferLoad) -> PrimExpr | None:
+    def vector(self, load: ir.BufferLoad) -> ir.PrimExpr | None:
         """The known value of a vector load, if all lanes have one that depends on the lane as a ramp does."""
         index, logic = load.indices[-1], self.owner.logic
         if index.dtype.is_scalable or load.predicate is not None or not load.buffer.dtype.is_scalar:
             return None
-        lane = Var("lane", index.dtype.element_of)
+        lane = ir.Var("lane", index.dtype.element_of)
         at = lane_of(index, lane)
         if at is None:
             return None
-        logic.bind(lane, Range.from_min_extent(IntImm(lane.dtype, 0), IntImm(lane.dtype, index.dtype.lanes)))
-        value = self.scalar(BufferLoad(load.buffer, [*load.indices[:-1], at]))
+        logic.bind(lane, ir.Range.from_min_extent(ir.IntImm(lane.dtype, 0), ir.IntImm(lane.dtype, index.dtype.lanes)))
+        value = self.scalar(ir.BufferLoad(load.buffer, [*load.indices[:-1], at]))
         if value is None:
             return None
         if lane not in variables_in(value):
-            return Broadcast(value, lanes_of(index.dtype))
-        first, second = (substitute(value, {lane: IntImm(lane.dtype, k)}) for k in (0, 1))
+            return ir.Broadcast(value, lanes_of(index.dtype))
+        first, second = (ir.substitute(value, {lane: ir.IntImm(lane.dtype, k)}) for k in (0, 1))
         if not value.dtype.is_index:
             return None
         stride = self.owner.knowledge.simplified(second - first)
-        linear = first + stride * ops.cast(value.dtype, lane)
-        if not isinstance(stride, IntImm) or logic.linear(value) != logic.linear(linear):
+        linear = first + stride * ir.ops.cast(value.dtype, lane)
+        if not isinstance(stride, ir.IntImm) or logic.linear(value) != logic.linear(linear):
             return None
-        return Ramp(self.owner.knowledge.simplified(first), stride, lanes_of(index.dtype))
+        return ir.Ramp(self.owner.knowledge.simplified(first), stride, lanes_of(index.dtype))

@@ -9,37 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tvmagic import ir
 from tvmagic.arith.presburger import TRUE, Condition
 from tvmagic.compat.contents.graph import FlowBlock, Step, Touch
 from tvmagic.compat.contents.search import FORWARD, Search
 from tvmagic.compat.contents.state import Contents, Fact, first_load
 from tvmagic.compat.contents.touches import Region, Solution, region_of, so_far
-from tvmagic.ir import (
-    Buffer,
-    BufferLoad,
-    Call,
-    CallEffect,
-    ConstExpr,
-    Node,
-    PrimExpr,
-    pre_order_visit,
-    substitute,
-)
 from tvmagic.ir.effects import side_effect
-from tvmagic.ir.functor import Mutator, handles
 from tvmagic.ir.query import is_call, variables_in
 
 MOST_CASES = 8  # in which the loads of a value are known in different ways
 
 
-class _Replaced(Mutator):
+class _Replaced(ir.Mutator):
     """Puts a value in the place of one load."""
 
-    def __init__(self, load: BufferLoad, value: PrimExpr) -> None:
+    def __init__(self, load: ir.BufferLoad, value: ir.PrimExpr) -> None:
         self.load, self.value = load, value
 
-    @handles(BufferLoad)
-    def at_load(self, node: BufferLoad) -> PrimExpr:
+    @ir.handles(ir.BufferLoad)
+    def at_load(self, node: ir.BufferLoad) -> ir.PrimExpr:
         return self.value if node is self.load else self.visit_children(node)
 
 
@@ -114,7 +103,7 @@ class Forward(Search[Contents]):
         if region.value is None or not self._is_exact(region.value):
             return facts
         solution = self._solution(block, touch, region)
-        for where, value in self._cases(substitute(region.value, region.lane_value), contents):
+        for where, value in self._cases(ir.substitute(region.value, region.lane_value), contents):
             if not self._is_value(value, touch.buffer):
                 continue
             told = self.knowledge.simplified(solution.replaced(value))
@@ -129,22 +118,22 @@ class Forward(Search[Contents]):
             facts = self.knowledge.with_fact(facts, condition, told)
         return facts
 
-    def _is_exact(self, value: PrimExpr) -> bool:
+    def _is_exact(self, value: ir.PrimExpr) -> bool:
         """Whether the value of the expression is that of what was stored: not rounded, not undefined."""
-        if value.dtype.is_float and value.dtype.bits < 32 and not isinstance(value, ConstExpr):
+        if value.dtype.is_float and value.dtype.bits < 32 and not isinstance(value, ir.ConstExpr):
             return False
-        found: list[Call] = []
+        found: list[ir.Call] = []
 
-        def look(node: Node) -> bool:
+        def look(node: ir.Node) -> bool:
             if is_call(node, "tir.undef"):
                 found.append(node)
             return not found
 
-        pre_order_visit(value, look)
+        ir.pre_order_visit(value, look)
         return not found
 
-    def _is_value(self, value: PrimExpr, buffer: Buffer) -> bool:
-        pure = side_effect(value) <= CallEffect.PURE and value.dtype is buffer.dtype
+    def _is_value(self, value: ir.PrimExpr, buffer: ir.Buffer) -> bool:
+        pure = side_effect(value) <= ir.CallEffect.PURE and value.dtype is buffer.dtype
         return pure and self.graph.unknown.isdisjoint(variables_in(value))
 
     # ------------------------------------------------------------------ iterations
@@ -163,19 +152,19 @@ class Forward(Search[Contents]):
     # ------------------------------------------------------------------ loads in what is stored
 
     def _known_indices(
-        self, indices: tuple[PrimExpr, ...], contents: Contents
-    ) -> list[tuple[Condition, tuple[PrimExpr, ...]]]:
+        self, indices: tuple[ir.PrimExpr, ...], contents: Contents
+    ) -> list[tuple[Condition, tuple[ir.PrimExpr, ...]]]:
         """The indices without loads, in each case in which all of them are known."""
-        cases: list[tuple[Condition, tuple[PrimExpr, ...]]] = [(TRUE, ())]
+        cases: list[tuple[Condition, tuple[ir.PrimExpr, ...]]] = [(TRUE, ())]
         for index in indices:
             found = self._cases(index, contents) if index.dtype.is_scalar else []
             cases = [(self.logic.both(w, where), (*done, e)) for w, done in cases for where, e in found]
         return [case for case in cases[:MOST_CASES] if not case[0].is_false]
 
-    def _cases(self, e: PrimExpr, contents: Contents) -> list[tuple[Condition, PrimExpr]]:
+    def _cases(self, e: ir.PrimExpr, contents: Contents) -> list[tuple[Condition, ir.PrimExpr]]:
         """`e` without loads, in each case in which they are known."""
-        done: list[tuple[Condition, PrimExpr]] = []
-        todo: list[tuple[Condition, PrimExpr]] = [(TRUE, e)]
+        done: list[tuple[Condition, ir.PrimExpr]] = []
+        todo: list[tuple[Condition, ir.PrimExpr]] = [(TRUE, e)]
         while todo and len(done) + len(todo) <= MOST_CASES:
             where, value = todo.pop()
             load = first_load(value)
@@ -188,7 +177,7 @@ class Forward(Search[Contents]):
                         todo.append((both, _Replaced(load, fact.value).visit(value)))
         return done
 
-    def known(self, load: BufferLoad, contents: Contents) -> Iterable[Fact]:
+    def known(self, load: ir.BufferLoad, contents: Contents) -> Iterable[Fact]:
         """What is known of the value of a scalar load."""
         usable = load.predicate is None and load.buffer not in self.graph.hidden and load.dtype is load.buffer.dtype
         if not usable or not all(self.graph.is_pure(i) for i in load.indices):

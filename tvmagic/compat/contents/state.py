@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.presburger import Condition, IntegerLogic, Linear
 from tvmagic.compat.contents.graph import Step
 from tvmagic.compat.contents.touches import Axes
-from tvmagic.ir import Buffer, BufferLoad, FloatImm, PrimExpr, Var, substitute
 from tvmagic.ir.deep_equal import deep_equal
 from tvmagic.ir.query import nodes_of
 
@@ -22,24 +22,24 @@ class Fact:
     """The elements for which `condition` holds, in the variables of the axes, have `value`."""
 
     condition: Condition
-    value: PrimExpr
+    value: ir.PrimExpr
 
 
-Contents = Mapping[Buffer, tuple[Fact, ...]]
+Contents = Mapping[ir.Buffer, tuple[Fact, ...]]
 
 
-def _floats(e: PrimExpr) -> list[tuple[float, float]]:
-    return [(number.value, math.copysign(1.0, number.value)) for number in nodes_of(e, FloatImm)]
+def _floats(e: ir.PrimExpr) -> list[tuple[float, float]]:
+    return [(number.value, math.copysign(1.0, number.value)) for number in nodes_of(e, ir.FloatImm)]
 
 
-def same_value(a: PrimExpr, b: PrimExpr) -> bool:
+def same_value(a: ir.PrimExpr, b: ir.PrimExpr) -> bool:
     """Whether two values are equal, bit for bit."""
     return a is b or (deep_equal(a, b) and _floats(a) == _floats(b))
 
 
-def first_load(e: PrimExpr) -> BufferLoad | None:
+def first_load(e: ir.PrimExpr) -> ir.BufferLoad | None:
     """A load in `e` with indices that load nothing."""
-    return next(iter(nodes_of(e, BufferLoad)), None)
+    return next(iter(nodes_of(e, ir.BufferLoad)), None)
 
 
 class Knowledge:
@@ -49,11 +49,11 @@ class Knowledge:
         self.logic, self.axes = logic, axes
         self.analyzer = Analyzer()
 
-    def simplified(self, value: PrimExpr) -> PrimExpr:
+    def simplified(self, value: ir.PrimExpr) -> ir.PrimExpr:
         """A value in a form in which equal ones look the same."""
         return self.analyzer.simplify(value) if value.dtype.is_index else value
 
-    def with_fact(self, facts: Iterable[Fact], condition: Condition, value: PrimExpr) -> tuple[Fact, ...]:
+    def with_fact(self, facts: Iterable[Fact], condition: Condition, value: ir.PrimExpr) -> tuple[Fact, ...]:
         """The facts with a new one, joined to another one of the same value."""
         condition = self.logic.reduced(condition)
         result: list[Fact] = []
@@ -66,15 +66,15 @@ class Knowledge:
             result.append(Fact(condition, value))
         return tuple(result[-MOST_FACTS:])
 
-    def replaced(self, contents: Contents, values: Mapping[Var, PrimExpr]) -> Contents:
+    def replaced(self, contents: Contents, values: Mapping[ir.Var, ir.PrimExpr]) -> Contents:
         """The contents with variables replaced."""
         if not values:
             return contents
         sums = {var: self.logic.linear(value) for var, value in values.items()}
         return {b: tuple([self._replaced(f, values, sums) for f in facts]) for b, facts in contents.items()}
 
-    def _replaced(self, fact: Fact, values: Mapping[Var, PrimExpr], sums: Mapping[Var, Linear]) -> Fact:
-        value = substitute(fact.value, values)
+    def _replaced(self, fact: Fact, values: Mapping[ir.Var, ir.PrimExpr], sums: Mapping[ir.Var, Linear]) -> Fact:
+        value = ir.substitute(fact.value, values)
         value = fact.value if value is fact.value else self.simplified(value)
         return Fact(self.logic.reduced(self.logic.replaced(fact.condition, sums, values)), value)
 
@@ -100,7 +100,7 @@ class Knowledge:
 
     def common(self, a: Contents, b: Contents) -> Contents:
         """What both of them say."""
-        result: dict[Buffer, tuple[Fact, ...]] = {}
+        result: dict[ir.Buffer, tuple[Fact, ...]] = {}
         for buffer in a.keys() & b.keys():
             facts: tuple[Fact, ...] = ()
             for first in a[buffer]:
@@ -111,7 +111,7 @@ class Knowledge:
             result[buffer] = facts
         return result
 
-    def agree(self, condition: Condition, a: PrimExpr, b: PrimExpr) -> bool:
+    def agree(self, condition: Condition, a: ir.PrimExpr, b: ir.PrimExpr) -> bool:
         """Whether two values are equal where `condition` holds."""
         if same_value(a, b):
             return True
@@ -122,7 +122,7 @@ class Knowledge:
 
     def narrowed(self, old: Contents, new: Contents) -> Contents:
         """What `new` says as far as `old` said it, too."""
-        result: dict[Buffer, tuple[Fact, ...]] = {}
+        result: dict[ir.Buffer, tuple[Fact, ...]] = {}
         for buffer in old.keys() & new.keys():
             facts: tuple[Fact, ...] = ()
             for fact in new[buffer]:
@@ -148,9 +148,9 @@ class Knowledge:
 
     # ------------------------------------------------------------------ values of loads
 
-    def at(self, fact: Fact, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> Fact:
+    def at(self, fact: Fact, buffer: ir.Buffer, indices: tuple[ir.PrimExpr, ...]) -> Fact:
         """A fact about a buffer as one about the element at `indices`."""
         values = dict(zip(self.axes.of(buffer), indices))
         sums = {var: self.logic.linear(value) for var, value in values.items()}
-        value = substitute(fact.value, values)
+        value = ir.substitute(fact.value, values)
         return Fact(self.logic.replaced(fact.condition, sums, values), self.simplified(value))

@@ -11,27 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.presburger import TRUE, Condition, IntegerLogic, Linear, Opaque, Quotient
 from tvmagic.compat.contents.graph import FlowBlock, Loop
-from tvmagic.ir import (
-    BinaryOp,
-    Broadcast,
-    Buffer,
-    BufferLoad,
-    Call,
-    Cast,
-    IntImm,
-    Mutator,
-    Not,
-    Op,
-    PrimExpr,
-    Ramp,
-    Select,
-    Var,
-    handles,
-    ops,
-    substitute,
-)
 from tvmagic.ir.prim_expr import class_of
 from tvmagic.ir.query import variables_in
 
@@ -40,13 +22,13 @@ class Axes:
     """One variable for each axis of each buffer, which all facts about the buffer share."""
 
     def __init__(self) -> None:
-        self.known: dict[Buffer, tuple[Var, ...]] = {}
+        self.known: dict[ir.Buffer, tuple[ir.Var, ...]] = {}
 
-    def of(self, buffer: Buffer) -> tuple[Var, ...]:
+    def of(self, buffer: ir.Buffer) -> tuple[ir.Var, ...]:
         """The variables of a buffer."""
         found = self.known.get(buffer)
         if found is None:
-            found = tuple([Var(f"{buffer.name}_axis{i}", size.dtype) for i, size in enumerate(buffer.shape)])
+            found = tuple([ir.Var(f"{buffer.name}_axis{i}", size.dtype) for i, size in enumerate(buffer.shape)])
             self.known[buffer] = found
         return found
 
@@ -55,50 +37,50 @@ class _NoLane(Exception):
     """A vector of which one lane cannot be told."""
 
 
-class _Lane(Mutator):
+class _Lane(ir.Mutator):
     """One lane of a vector expression."""
 
-    def __init__(self, lane: PrimExpr) -> None:
+    def __init__(self, lane: ir.PrimExpr) -> None:
         self.lane = lane
 
     def visit(self, node: Any) -> Any:
-        return node if isinstance(node, PrimExpr) and node.dtype.is_scalar else super().visit(node)
+        return node if isinstance(node, ir.PrimExpr) and node.dtype.is_scalar else super().visit(node)
 
-    @handles(PrimExpr)
-    def other(self, node: PrimExpr) -> PrimExpr:
+    @ir.handles(ir.PrimExpr)
+    def other(self, node: ir.PrimExpr) -> ir.PrimExpr:
         raise _NoLane
 
-    @handles(Ramp)
-    def ramp(self, node: Ramp) -> PrimExpr:
-        return node.base + node.stride * ops.cast(node.stride.dtype, self.lane)
+    @ir.handles(ir.Ramp)
+    def ramp(self, node: ir.Ramp) -> ir.PrimExpr:
+        return node.base + node.stride * ir.ops.cast(node.stride.dtype, self.lane)
 
-    @handles(Broadcast)
-    def broadcast(self, node: Broadcast) -> PrimExpr:
+    @ir.handles(ir.Broadcast)
+    def broadcast(self, node: ir.Broadcast) -> ir.PrimExpr:
         return node.value
 
-    @handles(BinaryOp, Not, Select)
-    def operator(self, node: Any) -> PrimExpr:
+    @ir.handles(ir.BinaryOp, ir.Not, ir.Select)
+    def operator(self, node: Any) -> ir.PrimExpr:
         names = [f.name for f in class_of(node).FIELDS]
         return class_of(node)(*[self.visit(getattr(node, name)) for name in names])
 
-    @handles(Cast)
-    def cast(self, node: Cast) -> PrimExpr:
-        return Cast(node.dtype.element_of, self.visit(node.value))
+    @ir.handles(ir.Cast)
+    def cast(self, node: ir.Cast) -> ir.PrimExpr:
+        return ir.Cast(node.dtype.element_of, self.visit(node.value))
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> PrimExpr:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> ir.PrimExpr:
         if node.predicate is not None or not node.buffer.dtype.is_scalar:
             raise _NoLane
-        return BufferLoad(node.buffer, [*node.indices[:-1], self.visit(node.indices[-1])])
+        return ir.BufferLoad(node.buffer, [*node.indices[:-1], self.visit(node.indices[-1])])
 
-    @handles(Call)
-    def call(self, node: Call) -> PrimExpr:
-        if not isinstance(node.op, Op) or not node.op.vectorizable:
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> ir.PrimExpr:
+        if not isinstance(node.op, ir.Op) or not node.op.vectorizable:
             raise _NoLane
-        return Call(node.dtype.element_of, node.op, [self.visit(a) for a in node.args])
+        return ir.Call(node.dtype.element_of, node.op, [self.visit(a) for a in node.args])
 
 
-def lane_of(e: PrimExpr, lane: PrimExpr) -> PrimExpr | None:
+def lane_of(e: ir.PrimExpr, lane: ir.PrimExpr) -> ir.PrimExpr | None:
     """Lane number `lane` of a vector; a scalar is the same in each lane. None if it cannot be told."""
     try:
         return _Lane(lane).visit(e)
@@ -114,16 +96,16 @@ class Region:
     """
 
     elements: Condition | None
-    value: PrimExpr | None
-    indices: tuple[PrimExpr, ...] = ()
+    value: ir.PrimExpr | None
+    indices: tuple[ir.PrimExpr, ...] = ()
     # of a vector access: `value` and `indices` are those of the lane whose number is a variable, as if it were a loop's;
     # `lane_value` tells that number by the axes and the loops
     lane: tuple[Loop, ...] = ()
-    lane_value: Mapping[Var, PrimExpr] = field(default_factory=dict[Var, PrimExpr])
+    lane_value: Mapping[ir.Var, ir.PrimExpr] = field(default_factory=dict[ir.Var, ir.PrimExpr])
 
 
 def region_of(
-    logic: IntegerLogic, axes: Sequence[Var], indices: Sequence[PrimExpr], value: PrimExpr | None, known: bool
+    logic: IntegerLogic, axes: Sequence[ir.Var], indices: Sequence[ir.PrimExpr], value: ir.PrimExpr | None, known: bool
 ) -> Region:
     """The region of an access; `known`: whether the indices are computed from variables alone."""
     vector = indices[-1].dtype if indices else None
@@ -134,32 +116,32 @@ def region_of(
     return _vector_region(logic, axes, indices, value)
 
 
-def _equations(logic: IntegerLogic, axes: Sequence[Var], indices: Sequence[PrimExpr]) -> Condition:
+def _equations(logic: IntegerLogic, axes: Sequence[ir.Var], indices: Sequence[ir.PrimExpr]) -> Condition:
     return logic.both(*[logic.equal(logic.linear(a), logic.linear(i)) for a, i in zip(axes, indices)])
 
 
 def _vector_region(
-    logic: IntegerLogic, axes: Sequence[Var], indices: Sequence[PrimExpr], value: PrimExpr | None
+    logic: IntegerLogic, axes: Sequence[ir.Var], indices: Sequence[ir.PrimExpr], value: ir.PrimExpr | None
 ) -> Region:
     """The region of a vector access; the last axis tells the lane."""
     last = indices[-1]
-    if isinstance(last, Broadcast):
+    if isinstance(last, ir.Broadcast):
         last, value = last.value, None  # which lane stores last is left open
         return Region(_equations(logic, axes, [*indices[:-1], last]), value, (*indices[:-1], last))
-    if not isinstance(last, Ramp) or not isinstance(last.stride, IntImm) or last.stride.value == 0:
+    if not isinstance(last, ir.Ramp) or not isinstance(last.stride, ir.IntImm) or last.stride.value == 0:
         return Region(None, None)
     axis, stride, lanes = axes[-1], last.stride.value, last.dtype.lanes
     distance, size = (axis - last.base, stride) if stride > 0 else (last.base - axis, -stride)
-    lane = distance if size == 1 else ops.floordiv(distance, size)
+    lane = distance if size == 1 else ir.ops.floordiv(distance, size)
     elements = logic.both(
         _equations(logic, axes[:-1], indices[:-1]),
         logic.equal(logic.linear(distance), logic.linear(lane * size)),
         logic.condition(lane >= 0),
         logic.condition(lane < lanes),
     )
-    number = Var("lane", axis.dtype)
+    number = ir.Var("lane", axis.dtype)
     one = None if value is None else lane_of(value, number)
-    steps = Loop(number, IntImm(axis.dtype, 0), IntImm(axis.dtype, lanes - 1))
+    steps = Loop(number, ir.IntImm(axis.dtype, 0), ir.IntImm(axis.dtype, lanes - 1))
     return Region(elements, one, (*indices[:-1], last.base + last.stride * number), (steps,), {number: lane})
 
 
@@ -170,12 +152,12 @@ class Solution:
     """The variables of loops in terms of a buffer's axes, as far as the indices of an access tell them."""
 
     def __init__(
-        self, logic: IntegerLogic, loops: Sequence[Loop], axes: Sequence[Var], indices: Sequence[PrimExpr]
+        self, logic: IntegerLogic, loops: Sequence[Loop], axes: Sequence[ir.Var], indices: Sequence[ir.PrimExpr]
     ) -> None:
         self.logic = logic
         self.loops = {loop.var: loop for loop in loops}
         self.sums: dict[Any, Linear] = {}  # terms that are known
-        self.values: dict[Var, PrimExpr] = {}
+        self.values: dict[ir.Var, ir.PrimExpr] = {}
         left = [(axis, logic.linear(index)) for axis, index in zip(axes, indices)]
         changed = True
         while changed and left:
@@ -185,7 +167,7 @@ class Solution:
                     left.remove(equation)
                     changed = True
 
-    def _solve(self, axis: Var, index: Linear) -> bool:
+    def _solve(self, axis: ir.Var, index: Linear) -> bool:
         """Learn the terms of `axis == index`; whether all of them are known now."""
         right = Linear({axis: 1}, -index.constant)
         unknown: list[tuple[Any, int]] = []
@@ -214,17 +196,17 @@ class Solution:
 
     def _learn(self, term: Any, value: Linear) -> None:
         self.sums[term] = value
-        if isinstance(term, Var):
+        if isinstance(term, ir.Var):
             self.values[term] = self.logic.expression(value, term.dtype)
 
     def _depends(self, term: Any) -> bool:
-        if isinstance(term, Var):
+        if isinstance(term, ir.Var):
             return term in self.loops
         if isinstance(term, Quotient):
             return any(self._depends(t) for t in term.dividend.terms)
         return not self.loops.keys().isdisjoint(variables_in(self._opaque(term)))
 
-    def _opaque(self, term: Opaque) -> PrimExpr:
+    def _opaque(self, term: Opaque) -> ir.PrimExpr:
         return self.logic.opaque[term.number]
 
     def _reach(self, terms: Iterable[tuple[Any, int]]) -> tuple[int, int] | None:
@@ -238,8 +220,8 @@ class Solution:
         return low, high
 
     def _ends(self, term: Any) -> tuple[int, int] | None:
-        loop = self.loops.get(term) if isinstance(term, Var) else None
-        if loop is not None and isinstance(loop.first, IntImm) and isinstance(loop.last, IntImm):
+        loop = self.loops.get(term) if isinstance(term, ir.Var) else None
+        if loop is not None and isinstance(loop.first, ir.IntImm) and isinstance(loop.last, ir.IntImm):
             return loop.first.value, loop.last.value
         if isinstance(term, Quotient):
             reach = self._reach(term.dividend.terms.items())
@@ -247,9 +229,9 @@ class Solution:
                 return tuple((e + term.dividend.constant) // term.divisor for e in reach)  # type: ignore[return-value]
         return None
 
-    def replaced(self, value: PrimExpr) -> PrimExpr:
+    def replaced(self, value: ir.PrimExpr) -> ir.PrimExpr:
         """`value` with the axes in the place of the loops' variables."""
-        return substitute(value, self.values)
+        return ir.substitute(value, self.values)
 
     def touched(self, block: FlowBlock, elements: Condition) -> Condition:
         """The elements that an iteration, which the axes tell, touches; `elements` says it by the loops' variables."""
@@ -266,34 +248,34 @@ class Solution:
         return logic.both(*parts)
 
 
-def so_far(logic: IntegerLogic, loops: Sequence[Loop], values: Mapping[Var, PrimExpr]) -> Condition:
+def so_far(logic: IntegerLogic, loops: Sequence[Loop], values: Mapping[ir.Var, ir.PrimExpr]) -> Condition:
     """The iterations `values` that come before this one, or are this one."""
     return _in_order(logic, loops, values, _is_later, _is_not_first)
 
 
-def still_to_come(logic: IntegerLogic, loops: Sequence[Loop], values: Mapping[Var, PrimExpr]) -> Condition:
+def still_to_come(logic: IntegerLogic, loops: Sequence[Loop], values: Mapping[ir.Var, ir.PrimExpr]) -> Condition:
     """The iterations `values` that are this one, or come behind it."""
     return _in_order(logic, loops, values, _is_earlier, _is_not_last)
 
 
-def _is_later(var: Var, value: PrimExpr) -> PrimExpr:
+def _is_later(var: ir.Var, value: ir.PrimExpr) -> ir.PrimExpr:
     return var > value
 
 
-def _is_earlier(var: Var, value: PrimExpr) -> PrimExpr:
+def _is_earlier(var: ir.Var, value: ir.PrimExpr) -> ir.PrimExpr:
     return var < value
 
 
-def _is_not_first(loop: Loop) -> PrimExpr:
+def _is_not_first(loop: Loop) -> ir.PrimExpr:
     return loop.var > loop.first
 
 
-def _is_not_last(loop: Loop) -> PrimExpr:
+def _is_not_last(loop: Loop) -> ir.PrimExpr:
     return loop.var < loop.last
 
 
 def _in_order(
-    logic: IntegerLogic, loops: Sequence[Loop], values: Mapping[Var, PrimExpr], beyond: Any, any_beyond: Any
+    logic: IntegerLogic, loops: Sequence[Loop], values: Mapping[ir.Var, ir.PrimExpr], beyond: Any, any_beyond: Any
 ) -> Condition:
     """The order of iterations, from the innermost loop out; a loop that the axes do not tell may be at any iteration."""
     result = TRUE

@@ -8,29 +8,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from tvmagic import ir
 from tvmagic.arith import detect_linear_equation
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    AttrStmt,
-    Buffer,
-    BufferLoad,
-    BufferRealize,
-    BufferStore,
-    FloorDiv,
-    For,
-    ForKind,
-    IfThenElse,
-    IntImm,
-    Mutator,
-    PrimExpr,
-    PrimFunc,
-    Range,
-    Stmt,
-    Visitor,
-    handles,
-    substitute,
-)
 from tvmagic.ir.ops import floormod, greater_equal, less, logical_or
 from tvmagic.ir.query import variables_in
 from tvmagic.passes import note
@@ -42,44 +23,44 @@ MARK = "rolling_buffer_scope"
 class _Axis(NamedTuple):
     """One axis of what an iteration needs: the loop that moves it (None: it stays), and how much the next one needs too."""
 
-    loop: For | None
-    first: PrimExpr
+    loop: ir.For | None
+    first: ir.PrimExpr
     overlap: int
 
 
 class _Rolling(NamedTuple):
     """A rolling buffer: its axes, which of them rolls, in what extent, and around which loop it lives."""
 
-    realize: BufferRealize
+    realize: ir.BufferRealize
     axes: list[_Axis]
     axis: int
-    extent: IntImm
-    loop: For
+    extent: ir.IntImm
+    loop: ir.For
 
 
-class _Marked(Visitor):
+class _Marked(ir.Visitor):
     """Finds the marked buffers with the loops around their allocation."""
 
     def __init__(self) -> None:
-        self.loops: list[For] = []
-        self.allocated: dict[Buffer, tuple[BufferRealize, list[For]]] = {}
-        self.marked: dict[Buffer, None] = {}
-        self.outside: dict[Buffer, list[AttrStmt]] = {}  # what is said of a buffer in front of its allocation
+        self.loops: list[ir.For] = []
+        self.allocated: dict[ir.Buffer, tuple[ir.BufferRealize, list[ir.For]]] = {}
+        self.marked: dict[ir.Buffer, None] = {}
+        self.outside: dict[ir.Buffer, list[ir.AttrStmt]] = {}  # what is said of a buffer in front of its allocation
 
-    @handles(For)
-    def loop(self, node: For) -> None:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> None:
         self.loops.append(node)
         self.visit(node.body)
         self.loops.pop()
 
-    @handles(BufferRealize)
-    def realize(self, node: BufferRealize) -> None:
+    @ir.handles(ir.BufferRealize)
+    def realize(self, node: ir.BufferRealize) -> None:
         self.allocated[node.buffer] = (node, list(self.loops))
         self.visit(node.body)
 
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> None:
-        if isinstance(node.node, Buffer):
+    @ir.handles(ir.AttrStmt)
+    def attribute(self, node: ir.AttrStmt) -> None:
+        if isinstance(node.node, ir.Buffer):
             if node.attr_key == MARK:
                 self.marked[node.node] = None
             elif node.node not in self.allocated:
@@ -87,10 +68,10 @@ class _Marked(Visitor):
         self.visit(node.body)
 
 
-def _axis_of(buffer: Buffer, bound: Range, loops: list[For], analyzer: Analyzer) -> _Axis:
+def _axis_of(buffer: ir.Buffer, bound: ir.Range, loops: list[ir.For], analyzer: Analyzer) -> _Axis:
     first, divisor = analyzer.simplify(bound.min), 1
     moved = first
-    if isinstance(moved, FloorDiv) and isinstance(moved.b, IntImm):
+    if isinstance(moved, ir.FloorDiv) and isinstance(moved.b, ir.IntImm):
         moved, divisor = moved.a, moved.b.value  # a fraction of an element for each iteration
     around = [loop for loop in loops if loop.loop_var in variables_in(moved)]
     if not around:
@@ -98,7 +79,7 @@ def _axis_of(buffer: Buffer, bound: Range, loops: list[For], analyzer: Analyzer)
     loop = around[-1]
     parts = detect_linear_equation(moved, [loop.loop_var])
     step: Any = parts[0] if parts else None
-    if len(around) > 1 or not isinstance(step, IntImm) or step.value <= 0 or not isinstance(bound.extent, IntImm):
+    if len(around) > 1 or not isinstance(step, ir.IntImm) or step.value <= 0 or not isinstance(bound.extent, ir.IntImm):
         raise TVMagicError(
             f"buffer `{buffer.name}` cannot be a rolling buffer: what an iteration needs of it, `{bound.min}` and the "
             f"next {bound.extent} elements, does not move by a constant step with one loop",
@@ -108,15 +89,15 @@ def _axis_of(buffer: Buffer, bound: Range, loops: list[For], analyzer: Analyzer)
     return _Axis(loop, first, bound.extent.value + (-step.value // divisor))
 
 
-def _rolling(node: BufferRealize, loops: list[For]) -> _Rolling | None:
+def _rolling(node: ir.BufferRealize, loops: list[ir.For]) -> _Rolling | None:
     """How a marked buffer rolls: along the axis that the outermost loop moves. None if no loop does."""
     analyzer = Analyzer()
     for loop in loops:
-        analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
+        analyzer.bind(loop.loop_var, ir.Range.from_min_extent(loop.min, loop.extent))
     axes = [_axis_of(node.buffer, bound, loops, analyzer) for bound in node.bounds]
     movers = [axis.loop for axis in axes if axis.loop is not None]
     for loop in movers:
-        if loop.kind not in (ForKind.SERIAL, ForKind.UNROLLED):
+        if loop.kind not in (ir.ForKind.SERIAL, ir.ForKind.UNROLLED):
             raise TVMagicError(
                 f"buffer `{node.buffer.name}` cannot be a rolling buffer: the iterations of loop "
                 f"`{loop.loop_var.name}`, which use what earlier ones computed, do not run in order",
@@ -127,70 +108,70 @@ def _rolling(node: BufferRealize, loops: list[For]) -> _Rolling | None:
         if loop in movers:
             axis = next(k for k, a in enumerate(axes) if a.loop is loop)
             extent = node.bounds[axis].extent
-            assert isinstance(extent, IntImm)
+            assert isinstance(extent, ir.IntImm)
             return _Rolling(node, axes, axis, extent, loop)
     return None
 
 
-class _Injector(Mutator):
-    def __init__(self, rolling: dict[Buffer, _Rolling], outside: dict[Buffer, list[AttrStmt]]) -> None:
+class _Injector(ir.Mutator):
+    def __init__(self, rolling: dict[ir.Buffer, _Rolling], outside: dict[ir.Buffer, list[ir.AttrStmt]]) -> None:
         self.rolling, self.outside = rolling, outside
         self.analyzer = Analyzer()
 
-    @handles(For)
-    def loop(self, node: For) -> Stmt:
-        new: Stmt = self.visit_children(node)
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> ir.Stmt:
+        new: ir.Stmt = self.visit_children(node)
         for buffer, roll in self.rolling.items():
             if roll.loop is node:
-                bounds = [Range.from_min_extent(0, size) for size in buffer.shape]
-                bounds[roll.axis] = Range.from_min_extent(0, roll.extent)
-                new = BufferRealize(buffer, bounds, roll.realize.condition, new, roll.realize.span)
+                bounds = [ir.Range.from_min_extent(0, size) for size in buffer.shape]
+                bounds[roll.axis] = ir.Range.from_min_extent(0, roll.extent)
+                new = ir.BufferRealize(buffer, bounds, roll.realize.condition, new, roll.realize.span)
                 for attribute in reversed(self.outside.get(buffer, ())):
                     new = attribute.replace(body=new)
                 note("rolling buffer", f"`{buffer.name}` keeps {roll.extent} of {buffer.shape[roll.axis]}", node=node)
         return new
 
-    @handles(BufferRealize)
-    def realize(self, node: BufferRealize) -> Stmt:
+    @ir.handles(ir.BufferRealize)
+    def realize(self, node: ir.BufferRealize) -> ir.Stmt:
         return self.visit(node.body) if node.buffer in self.rolling else self.visit_children(node)
 
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> Stmt:
+    @ir.handles(ir.AttrStmt)
+    def attribute(self, node: ir.AttrStmt) -> ir.Stmt:
         moved = node.node in self.rolling and node in self.outside.get(node.node, ())
         return self.visit(node.body) if moved or node.attr_key == MARK else self.visit_children(node)
 
-    def _place(self, access: Any, roll: _Rolling) -> tuple[PrimExpr, ...]:
+    def _place(self, access: Any, roll: _Rolling) -> tuple[ir.PrimExpr, ...]:
         indices = list(access.indices)
         indices[roll.axis] = floormod(indices[roll.axis], roll.extent)
         return tuple(indices)
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> PrimExpr:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> ir.PrimExpr:
         new, roll = self.visit_children(node), self.rolling.get(node.buffer)
         return new if roll is None else new.replace(indices=self._place(new, roll))
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> Stmt:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> ir.Stmt:
         roll, new = self.rolling.get(node.buffer), self.visit_children(node)
         if roll is None:
             return new
-        stored: Stmt = new.replace(indices=self._place(new, roll))
+        stored: ir.Stmt = new.replace(indices=self._place(new, roll))
         for index, axis in zip(new.indices, roll.axes):
             if axis.loop is not None and axis.overlap > 0:
-                stored = IfThenElse(self._is_new(index, axis.loop, axis), stored, None)
+                stored = ir.IfThenElse(self._is_new(index, axis.loop, axis), stored, None)
         return stored
 
-    def _is_new(self, index: PrimExpr, loop: For, axis: _Axis) -> PrimExpr:
+    def _is_new(self, index: ir.PrimExpr, loop: ir.For, axis: _Axis) -> ir.PrimExpr:
         """Whether no earlier iteration computed an element: in the first one, and behind what both need."""
         start = {loop.loop_var: loop.min}
-        distance = self.analyzer.simplify(substitute(index - axis.first, start))
+        distance = self.analyzer.simplify(ir.substitute(index - axis.first, start))
         return logical_or(
             less(loop.loop_var, self.analyzer.simplify(loop.min + 1)), greater_equal(distance, axis.overlap)
         )
 
 
 @tir_pass("tir.InjectRollingBuffer")
-def InjectRollingBuffer(func: PrimFunc) -> PrimFunc:
+def InjectRollingBuffer(func: ir.PrimFunc) -> ir.PrimFunc:
     """Let buffers marked by `rolling_buffer` keep what the next iteration needs of this one, and compute only the rest.
 
     It belongs in front of StorageFlatten: `PassContext(config={"tir.add_lower_pass": [(0, InjectRollingBuffer())]})`.
@@ -199,7 +180,7 @@ def InjectRollingBuffer(func: PrimFunc) -> PrimFunc:
     """
     found = _Marked()
     found.visit(func.body)
-    rolling: dict[Buffer, _Rolling] = {}
+    rolling: dict[ir.Buffer, _Rolling] = {}
     for buffer in found.marked:
         if buffer in found.allocated and (roll := _rolling(*found.allocated[buffer])) is not None:
             rolling[buffer] = roll

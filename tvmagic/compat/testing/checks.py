@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tvmagic import arith, te
+from tvmagic import arith, ir, te
 from tvmagic.errors import WrongValueError
-from tvmagic.ir import IntImm, Not, PrimExpr, Range, Var, ops, substitute
 from tvmagic.tir.schedule.testing import assert_structural_equal_ignore_global_symbol
 
 __all__ = [
@@ -36,21 +35,21 @@ def assert_prim_expr_equal(lhs: Any, rhs: Any) -> None:
 assert_prim_func_equal_structural = assert_structural_equal_ignore_global_symbol
 
 
-def check_bool_expr_is_true(bool_expr: Any, vranges: Mapping[Var, Range], cond: Any = None) -> None:
+def check_bool_expr_is_true(bool_expr: Any, vranges: Mapping[ir.Var, ir.Range], cond: Any = None) -> None:
     """Raise an AssertionError, with a counterexample, unless a condition holds for all values of its variables.
 
     vranges: the range of each variable, of constant extent. cond: a condition that the values must meet.
     """
     import numpy as np
 
-    claim = ops.expr(bool_expr) if cond is None else ops.logical_or(Not(ops.expr(cond)), bool_expr)
+    claim = ir.ops.expr(bool_expr) if cond is None else ir.ops.logical_or(ir.Not(ir.ops.expr(cond)), bool_expr)
     variables, ranges = list(vranges), list(vranges.values())
     extents = [_constant(r.extent) for r in ranges]
     if not variables:
         extents = [1]
 
-    def value(*point: Var) -> PrimExpr:
-        return substitute(claim, {v: p + r.min for v, p, r in zip(variables, point, ranges)})
+    def value(*point: ir.Var) -> ir.PrimExpr:
+        return ir.substitute(claim, {v: p + r.min for v, p, r in zip(variables, point, ranges)})
 
     holds = _values(extents, value)
     if np.all(holds):
@@ -63,9 +62,9 @@ def check_bool_expr_is_true(bool_expr: Any, vranges: Mapping[Var, Range], cond: 
     )
 
 
-def _constant(extent: PrimExpr) -> int:
+def _constant(extent: ir.PrimExpr) -> int:
     size = arith.Analyzer().simplify(extent)
-    if not isinstance(size, IntImm):
+    if not isinstance(size, ir.IntImm):
         raise WrongValueError(
             f"`{size}`, which a range of values has, is not a constant", code="testing.range_not_constant"
         )
@@ -78,7 +77,7 @@ def _values(extents: list[int], value: Any) -> Any:
 
     from tvmagic.driver import build
 
-    table = te.compute(tuple(extents), lambda *point: ops.cast("int8", value(*point)), name="holds")
+    table = te.compute(tuple(extents), lambda *point: ir.ops.cast("int8", value(*point)), name="holds")
     result = np.zeros(extents, "int8")
     build(te.create_schedule(table.op), [table])(result)
     return result

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvmagic import te
+from tvmagic import ir, te
 from tvmagic.arith import Analyzer
 from tvmagic.compat.topi import tag
 from tvmagic.compat.topi.utils import axis_of, divisor, get_const_int, names, prod
 from tvmagic.errors import WrongValueError
-from tvmagic.ir import IntImm, PrimExpr, Select, dtype_of, expr, ops
 from tvmagic.te.elementwise import elementwise
 from tvmagic.te.tensor import Tensor
 
@@ -35,7 +34,7 @@ def split(ary: Tensor, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     ends = [*begins[1:], size]
 
     def part(begin: Any, end: Any) -> Any:
-        shape = [*ary.shape[:place], Analyzer().simplify(expr(end - begin)), *ary.shape[place + 1 :]]
+        shape = [*ary.shape[:place], Analyzer().simplify(ir.expr(end - begin)), *ary.shape[place + 1 :]]
         return _made(shape, lambda *i: ary(*i[:place], i[place] + begin, *i[place + 1 :]), "T_split")
 
     return [part(begin, end) for begin, end in zip(begins, ends)]
@@ -69,9 +68,9 @@ def strided_slice(
             raise WrongValueError(
                 f"the slice {first}:{last}:{step} of {size} elements is empty", code="topi.empty_slice"
             )
-        starts[place], steps[place], shape[place] = taken[0], step, expr(len(taken))
+        starts[place], steps[place], shape[place] = taken[0], step, ir.expr(len(taken))
 
-    def value(*indices: PrimExpr) -> Any:
+    def value(*indices: ir.PrimExpr) -> Any:
         return a(*[i * step + start for i, step, start in zip(indices, steps, starts)])
 
     return _made(shape, value, "T_strided_slice")
@@ -90,10 +89,10 @@ def tile(a: Tensor, reps: Sequence[Any]) -> Any:
     sizes = [*[1] * (rank - len(a.shape)), *a.shape]
     times = [*[1] * (rank - len(reps)), *reps]
     analyzer = Analyzer()
-    shape = [analyzer.simplify(expr(size * count)) for size, count in zip(sizes, times)]
+    shape = [analyzer.simplify(ir.expr(size * count)) for size, count in zip(sizes, times)]
 
-    def value(*indices: PrimExpr) -> Any:
-        return a(*[ops.floormod(i, divisor(size)) for i, size in zip(indices[rank - len(a.shape) :], a.shape)])
+    def value(*indices: ir.PrimExpr) -> Any:
+        return a(*[ir.ops.floormod(i, divisor(size)) for i, size in zip(indices[rank - len(a.shape) :], a.shape)])
 
     return _made(shape, value, "T_tile", tag.BROADCAST)
 
@@ -103,8 +102,8 @@ def repeat(a: Tensor, repeats: int, axis: int) -> Any:
     place = axis_of(axis, len(a.shape))
     shape = [*a.shape[:place], Analyzer().simplify(a.shape[place] * repeats), *a.shape[place + 1 :]]
 
-    def value(*i: PrimExpr) -> Any:
-        return a(*i[:place], ops.floordiv(i[place], repeats), *i[place + 1 :])
+    def value(*i: ir.PrimExpr) -> Any:
+        return a(*i[:place], ir.ops.floordiv(i[place], repeats), *i[place + 1 :])
 
     return _made(shape, value, "T_repeat", tag.BROADCAST)
 
@@ -118,30 +117,30 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = "float32") 
         raise WrongValueError(
             f"there are no numbers from {begin:g} to {end:g} by steps of {by:g}", code="topi.empty_range"
         )
-    kind = dtype_of(dtype)
-    offset, factor = (ops.cast(kind, value) for value in (first, step))
-    return _made([count], lambda i: offset + factor * ops.cast(kind, i), "T_arange")
+    kind = ir.dtype_of(dtype)
+    offset, factor = (ir.ops.cast(kind, value) for value in (first, step))
+    return _made([count], lambda i: offset + factor * ir.ops.cast(kind, i), "T_arange")
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:
     """The elements of `x` where the condition holds (is not 0), else those of `y`; the three broadcast."""
 
-    def choose(chosen: Any, yes: Any, no: Any) -> PrimExpr:
-        test = expr(chosen)
-        return Select(test if test.dtype.is_bool else ops.not_equal(test, 0), yes, no)
+    def choose(chosen: Any, yes: Any, no: Any) -> ir.PrimExpr:
+        test = ir.expr(chosen)
+        return ir.Select(test if test.dtype.is_bool else ir.ops.not_equal(test, 0), yes, no)
 
     return elementwise("where", condition, x, y, combine=choose)
 
 
 def one_hot(indices: Tensor, on_value: Any, off_value: Any, depth: int, axis: int, dtype: Any) -> Any:
     """A new axis of `depth` elements: `on_value` at the index, `off_value` elsewhere."""
-    kind, rank = dtype_of(dtype), len(indices.shape) + 1
+    kind, rank = ir.dtype_of(dtype), len(indices.shape) + 1
     place = axis_of(axis, rank)
-    on, off = ops.cast(kind, on_value), ops.cast(kind, off_value)
+    on, off = ir.ops.cast(kind, on_value), ir.ops.cast(kind, off_value)
     shape = [*indices.shape[:place], depth, *indices.shape[place:]]
 
-    def value(*i: PrimExpr) -> PrimExpr:
-        return Select(ops.equal(indices(*i[:place], *i[place + 1 :]), i[place]), on, off)
+    def value(*i: ir.PrimExpr) -> ir.PrimExpr:
+        return ir.Select(ir.ops.equal(indices(*i[:place], *i[place + 1 :]), i[place]), on, off)
 
     return _made(shape, value, "T_one_hot")
 
@@ -167,8 +166,8 @@ def gather_nd(data: Tensor, indices: Tensor, batch_dims: int = 0) -> Any:
     inner = len(indices.shape) - 1
     shape = [*indices.shape[1:], *data.shape[batch_dims + count :]]
 
-    def value(*i: PrimExpr) -> Any:
-        point = [ops.cast("int32", indices(k, *i[:inner])) for k in range(count)]
+    def value(*i: ir.PrimExpr) -> Any:
+        point = [ir.ops.cast("int32", indices(k, *i[:inner])) for k in range(count)]
         return data(*i[:batch_dims], *point, *i[inner:])
 
     return _made(shape, value, "T_gather_nd")
@@ -176,11 +175,11 @@ def gather_nd(data: Tensor, indices: Tensor, batch_dims: int = 0) -> Any:
 
 def trilu(data: Tensor, k: Any, upper: bool) -> Any:
     """The upper or lower triangle of matrices, from diagonal number `k` on; zeros elsewhere."""
-    zero = ops.const(0, data.dtype)
+    zero = ir.ops.const(0, data.dtype)
 
-    def value(*i: PrimExpr) -> PrimExpr:
-        inside = ops.less_equal(k, i[-1] - i[-2]) if upper else ops.greater_equal(k, i[-1] - i[-2])
-        return Select(inside, data(*i), zero)
+    def value(*i: ir.PrimExpr) -> ir.PrimExpr:
+        inside = ir.ops.less_equal(k, i[-1] - i[-2]) if upper else ir.ops.greater_equal(k, i[-1] - i[-2])
+        return ir.Select(inside, data(*i), zero)
 
     return _made(data.shape, value, "trilu")
 
@@ -190,7 +189,7 @@ def elemwise_sum(xs: Sequence[Tensor]) -> Any:
     if not xs:
         raise WrongValueError("the sum of no tensors has no shape", code="topi.no_tensors")
 
-    def value(*i: PrimExpr) -> Any:
+    def value(*i: ir.PrimExpr) -> Any:
         total = xs[0](*i)
         for x in xs[1:]:
             total = total + x(*i)
@@ -201,7 +200,7 @@ def elemwise_sum(xs: Sequence[Tensor]) -> Any:
 
 def tensordot(a: Tensor, b: Tensor, axes: Any = 2) -> Any:
     """The sum of products over the last axes of `a` and the first of `b`, or over the two lists of axes given."""
-    if isinstance(axes, (int, IntImm)):
+    if isinstance(axes, (int, ir.IntImm)):
         count = int(axes)
         left, right = list(range(len(a.shape) - count, len(a.shape))), list(range(count))
     else:
@@ -219,7 +218,7 @@ def tensordot(a: Tensor, b: Tensor, axes: Any = 2) -> Any:
     free_b = [i for i in range(len(b.shape)) if i not in right]
     over = [te.reduce_axis((0, a.shape[i]), name=f"k{n}") for n, i in enumerate(left)]
 
-    def value(*i: PrimExpr) -> Any:
+    def value(*i: ir.PrimExpr) -> Any:
         at_a = dict(zip([*free_a, *left], [*i[: len(free_a)], *over]))
         at_b = dict(zip([*free_b, *right], [*i[len(free_a) :], *over]))
         product = a(*[at_a[n] for n in range(len(a.shape))]) * b(*[at_b[n] for n in range(len(b.shape))])

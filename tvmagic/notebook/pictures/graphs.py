@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import Block, BlockRealize, For, ForKind, PrimFunc, SeqStmt
 from tvmagic.notebook.pictures.outline import Outline
 from tvmagic.notebook.pictures.svg import Edge, Graph, Vertex
 from tvmagic.operators.operator import tensor_type
@@ -102,15 +102,15 @@ def relation_text(relation: Any) -> str:
 
 
 _LOOP_WORD = {
-    ForKind.SERIAL: "for",
-    ForKind.PARALLEL: "parallel",
-    ForKind.VECTORIZED: "vectorized",
-    ForKind.UNROLLED: "unrolled",
-    ForKind.THREAD_BINDING: "thread",
+    ir.ForKind.SERIAL: "for",
+    ir.ForKind.PARALLEL: "parallel",
+    ir.ForKind.VECTORIZED: "vectorized",
+    ir.ForKind.UNROLLED: "unrolled",
+    ir.ForKind.THREAD_BINDING: "thread",
 }
 
 
-def block_tree(func: PrimFunc, dependencies: Any = None, title: str = "Blocks") -> Graph:
+def block_tree(func: ir.PrimFunc, dependencies: Any = None, title: str = "Blocks") -> Graph:
     """The loops and blocks of a function as an outline; dashed arrows are dependencies of blocks.
 
     `dependencies` are (from block name, to block name, kind), such as RAW; by default they are read off the regions of
@@ -132,29 +132,29 @@ class _BlockTree:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.blocks: list[tuple[str, Block]] = []
+        self.blocks: list[tuple[str, ir.Block]] = []
 
     def walk(self, node: Any, parent: str | None) -> None:
         """Draw `node` below the vertex `parent`."""
-        if isinstance(node, For):
+        if isinstance(node, ir.For):
             self._loops(node, parent)
-        elif isinstance(node, BlockRealize):
+        elif isinstance(node, ir.BlockRealize):
             self._block(node.block, parent)
-        elif isinstance(node, SeqStmt):
+        elif isinstance(node, ir.SeqStmt):
             for part in node.seq:
                 self.walk(part, parent)
         elif hasattr(node, "body"):
             self.walk(node.body, parent)
 
-    def _loops(self, node: For, parent: str | None) -> None:
+    def _loops(self, node: ir.For, parent: str | None) -> None:
         """A loop and those of its kind directly inside, as one vertex."""
         chain = [node]
-        while isinstance(chain[-1].body, For) and chain[-1].body.kind == node.kind:
+        while isinstance(chain[-1].body, ir.For) and chain[-1].body.kind == node.kind:
             chain.append(chain[-1].body)
         names = ", ".join(f"{loop.loop_var.name} {loop.extent}" for loop in chain)
         self.walk(chain[-1].body, self._add([f"{_LOOP_WORD[node.kind]} {names}"], parent, "plain", "box"))
 
-    def _block(self, block: Block, parent: str | None) -> None:
+    def _block(self, block: ir.Block, parent: str | None) -> None:
         reads, writes = (", ".join(r.buffer.name for r in regions) for regions in (block.reads, block.writes))
         does = [f"{words} {names}" for words, names in (("reads", reads), ("writes", writes)) if names]
         lines = [block.name_hint or "block", *([", ".join(does)] if does else [])]
@@ -171,7 +171,7 @@ class _BlockTree:
         return key
 
 
-def _dependencies(blocks: list[tuple[str, Block]]) -> list[tuple[str, str, str]]:
+def _dependencies(blocks: list[tuple[str, ir.Block]]) -> list[tuple[str, str, str]]:
     """Pairs of blocks of which the later reads what the earlier writes."""
     result: list[tuple[str, str, str]] = []
     leaves = [(key, block) for key, block in blocks if block.iter_vars or block.reads]

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from tvmagic import ir
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import CommReducer, DataType, IntImm, ProducerLoad, Range, Reduce, Var, handles
 from tvmagic.operators.arrays import evaluate_size
 from tvmagic.operators.javascript.expressions import EXACT, ExpressionWriter, Value, as_big, check_type
 from tvmagic.te.reference import simple_combiner
@@ -22,7 +22,7 @@ _ARRAYS = {
 }  # fmt: skip
 
 
-def array_type(dtype: DataType) -> str:
+def array_type(dtype: ir.DataType) -> str:
     """The array in JavaScript that holds values of a type; 16-bit floats are held in 32 bits."""
     check_type(dtype, None)
     return _ARRAYS[str(dtype)]
@@ -31,7 +31,7 @@ def array_type(dtype: DataType) -> str:
 class ProgramWriter(ExpressionWriter):
     """Writes the operations of tensor expressions, each as loops over its axes."""
 
-    def __init__(self, bounds: bool, sizes: Mapping[Var, int]) -> None:
+    def __init__(self, bounds: bool, sizes: Mapping[ir.Var, int]) -> None:
         super().__init__(bounds)
         self.sizes = dict(sizes)
         for var, size in sizes.items():
@@ -47,7 +47,7 @@ class ProgramWriter(ExpressionWriter):
         """A dimension as a number."""
         return evaluate_size(value, self.sizes)
 
-    def ends(self, domain: Range | None) -> tuple[int, int]:
+    def ends(self, domain: ir.Range | None) -> tuple[int, int]:
         """The first value of a range and the one after its last; a negative size is no iteration."""
         assert domain is not None
         low = self.size(domain.min)
@@ -88,7 +88,7 @@ class ProgramWriter(ExpressionWriter):
             text = index if not text else f"({text}) * {size} + {index}"
         return text or "0"
 
-    def element(self, array: str, place: str, dtype: DataType) -> Value:
+    def element(self, array: str, place: str, dtype: ir.DataType) -> Value:
         """The element of an array at a place."""
         at = self.name("p")
         self.lines.append(f"const {at} = {place};")
@@ -101,15 +101,15 @@ class ProgramWriter(ExpressionWriter):
         errors = self.errors.get(array)
         return self.with_error(value, f"{errors}[{at}]") if errors else value
 
-    @handles(ProducerLoad)
-    def load(self, node: ProducerLoad) -> Value:
+    @ir.handles(ir.ProducerLoad)
+    def load(self, node: ir.ProducerLoad) -> Value:
         tensor: Any = node.producer
         if tensor not in self.arrays:
             raise TVMagicError(f"`{tensor.name}` has no array", node=node, code="javascript.missing_array")
         place = self.flat(tensor, [self.number(i) for i in node.indices])
         return self.element(self.arrays[tensor], place, tensor.dtype)
 
-    def stored(self, value: Value, dtype: DataType) -> str:
+    def stored(self, value: Value, dtype: ir.DataType) -> str:
         """A value as it is stored in an array."""
         if dtype.is_bool:
             return f"{value.text} ? 1 : 0"
@@ -142,7 +142,7 @@ class ProgramWriter(ExpressionWriter):
         """An operation that is a statement (`statements.py`)."""
         raise NotImplementedError
 
-    def loop(self, var: Var, low: str, high: str, known: tuple[int, int]) -> str:
+    def loop(self, var: ir.Var, low: str, high: str, known: tuple[int, int]) -> str:
         """Open a loop of `var` from `low` to before `high`."""
         name = self.name("i")
         self.env[var] = Value(name)
@@ -176,7 +176,7 @@ class ProgramWriter(ExpressionWriter):
             at = self.name("p")
             self.lines.append(f"const {at} = {place};")
             reduce = op.body[0]
-            values = self.reduction(reduce) if isinstance(reduce, Reduce) else [self.value(b) for b in op.body]
+            values = self.reduction(reduce) if isinstance(reduce, ir.Reduce) else [self.value(b) for b in op.body]
             for name, value, tensor in zip(names, values, op.outputs):
                 self.lines.append(f"{name}[{at}] = {self.stored(value, tensor.dtype)};")
                 if self.bounds and value.error != EXACT:
@@ -187,7 +187,7 @@ class ProgramWriter(ExpressionWriter):
 
     # ------------------------------------------------------------------ reductions
 
-    def reduction(self, reduce: Reduce) -> list[Value]:
+    def reduction(self, reduce: ir.Reduce) -> list[Value]:
         """The values of a reduction, each in a variable. Integers are exact unless a comparison of floats chooses them."""
         mark, known, errors = len(self.lines), dict(self._known), dict(self.errors)
         values = self._reduction(reduce, exact=True)
@@ -198,7 +198,7 @@ class ProgramWriter(ExpressionWriter):
         assert values is not None
         return values
 
-    def _reduction(self, reduce: Reduce, exact: bool) -> list[Value] | None:
+    def _reduction(self, reduce: ir.Reduce, exact: bool) -> list[Value] | None:
         """`exact`: take integers to have no errors; None if they have some."""
         combiner = reduce.combiner
         starts = [self.value(i) for i in (reduce.init or combiner.identity_element)]
@@ -212,7 +212,7 @@ class ProgramWriter(ExpressionWriter):
             self.lines.append(f"let m{slots[0].text} = Math.abs({slots[0].text});")
         with self.scope():
             count = len(self.loops(reduce.axis))
-            always = isinstance(reduce.condition, IntImm) and reduce.condition.value
+            always = isinstance(reduce.condition, ir.IntImm) and reduce.condition.value
             if not always:
                 condition = self.value(reduce.condition)
                 if condition.error != EXACT:
@@ -237,13 +237,13 @@ class ProgramWriter(ExpressionWriter):
             slots if good and all(s.error == EXACT or slots[n].error != EXACT for n, s in enumerate(starts)) else None
         )
 
-    def _slot(self, dtype: DataType, exact: bool) -> Value:
+    def _slot(self, dtype: ir.DataType, exact: bool) -> Value:
         """A new variable for a value that is being reduced."""
         name = self.name("s")
         open_ = self.bounds and (dtype.is_float or not exact)
         return Value(name, f"e{name}" if open_ else EXACT, dtype.bits == 64 and not dtype.is_float)
 
-    def _combine(self, combiner: CommReducer, slots: list[Value], sources: list[Value], sums: bool) -> bool:
+    def _combine(self, combiner: ir.CommReducer, slots: list[Value], sources: list[Value], sums: bool) -> bool:
         """One step of a reduction; gives whether what was taken to be exact is."""
         if sums:  # any order: the error follows from the sizes of all terms, at the end
             slot, term = slots[0].text, sources[0]

@@ -5,30 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    Add,
-    Allocate,
-    AssertStmt,
-    AttrStmt,
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    DeclBuffer,
-    For,
-    IfThenElse,
-    IntImm,
-    IterVar,
-    LetStmt,
-    PrimExpr,
-    SeqStmt,
-    Stmt,
-    Var,
-    While,
-    handles,
-)
 from tvmagic.ir.store_merging import update_term
 from tvmagic.operators.analysis import without_views
 from tvmagic.operators.javascript.expressions import EXACT, Value
@@ -38,7 +16,7 @@ from tvmagic.operators.javascript.program import ProgramWriter
 class InexactIntegers(Exception):
     """Integers that rounding may change are stored: `pointer` is that of their buffer."""
 
-    def __init__(self, pointer: Var) -> None:
+    def __init__(self, pointer: ir.Var) -> None:
         super().__init__(pointer.name)
         self.pointer = pointer
 
@@ -50,7 +28,7 @@ class StatementWriter(ProgramWriter):
     that were added up in each element (`ma`); an array of integers has errors if its pointer is in `inexact`.
     """
 
-    def __init__(self, bounds: bool, sizes: Mapping[Var, int], inexact: Collection[Var] = ()) -> None:
+    def __init__(self, bounds: bool, sizes: Mapping[ir.Var, int], inexact: Collection[ir.Var] = ()) -> None:
         super().__init__(bounds, sizes)
         self.inexact = inexact
         if bounds:
@@ -82,7 +60,7 @@ class StatementWriter(ProgramWriter):
             )
         return name
 
-    def decided(self, expr: PrimExpr) -> Value:
+    def decided(self, expr: ir.PrimExpr) -> Value:
         """The value of an expression that says what runs, or where. If rounding may decide it, all results are open."""
         value = self.value(expr)
         if value.error != EXACT:
@@ -92,12 +70,12 @@ class StatementWriter(ProgramWriter):
 
     # ------------------------------------------------------------------ accesses
 
-    def place(self, node: BufferLoad | BufferStore) -> tuple[str, str]:
+    def place(self, node: ir.BufferLoad | ir.BufferStore) -> tuple[str, str]:
         """The array of an access and the place in it."""
-        buffer: Buffer = node.buffer
+        buffer: ir.Buffer = node.buffer
         if buffer.data not in self.arrays:
             raise TVMagicError(f"buffer `{buffer.name}` has no array", node=node, code="javascript.missing_array")
-        if buffer.strides or not (isinstance(buffer.elem_offset, IntImm) and buffer.elem_offset.value == 0):
+        if buffer.strides or not (isinstance(buffer.elem_offset, ir.IntImm) and buffer.elem_offset.value == 0):
             raise TVMagicError(
                 f"buffer `{buffer.name}` with strides or an offset has no form in JavaScript",
                 node=node,
@@ -107,19 +85,19 @@ class StatementWriter(ProgramWriter):
             self.decided(index)
         return self.arrays[buffer.data], self.flat(buffer, [self.number(i) for i in node.indices])
 
-    @handles(BufferLoad)
-    def buffer_load(self, node: BufferLoad) -> Value:
+    @ir.handles(ir.BufferLoad)
+    def buffer_load(self, node: ir.BufferLoad) -> Value:
         return self.element(*self.place(node), node.buffer.dtype)
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> None:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> None:
         with self.scope():
             self.lines.append("{")
             array, place = self.place(node)
             at, dtype = self.name("p"), node.buffer.dtype
             self.lines.append(f"const {at} = {place};")
             value = self.value(node.value)
-            term = update_term(node, Add)
+            term = update_term(node, ir.Add)
             if self.bounds and dtype.is_float and term is not None:
                 added = self.value(term)
                 self.lines.append(f"m{array}[{at}] += Math.abs({added.text});")
@@ -139,36 +117,36 @@ class StatementWriter(ProgramWriter):
 
     # ------------------------------------------------------------------ structure
 
-    @handles(Stmt)
-    def other_statement(self, node: Stmt) -> None:
+    @ir.handles(ir.Stmt)
+    def other_statement(self, node: ir.Stmt) -> None:
         raise TVMagicError(
             f"the statement `{type(node).__name__}` has no form in JavaScript",
             node=node,
             code="javascript.unsupported_statement",
         )
 
-    @handles(SeqStmt)
-    def sequence(self, node: SeqStmt) -> None:
+    @ir.handles(ir.SeqStmt)
+    def sequence(self, node: ir.SeqStmt) -> None:
         for part in node.seq:
             with self.scope():
                 self.visit(part)
 
-    @handles(AttrStmt, AssertStmt, DeclBuffer)
+    @ir.handles(ir.AttrStmt, ir.AssertStmt, ir.DeclBuffer)
     def around(self, node: Any) -> None:
         self.visit(node.body)
 
-    @handles(Allocate)
-    def allocate(self, node: Allocate) -> None:
-        self.memory(Buffer(node.buffer_var, node.dtype, node.extents, None, None, node.buffer_var.name))
+    @ir.handles(ir.Allocate)
+    def allocate(self, node: ir.Allocate) -> None:
+        self.memory(ir.Buffer(node.buffer_var, node.dtype, node.extents, None, None, node.buffer_var.name))
         self.visit(node.body)
 
-    @handles(LetStmt)
-    def let_statement(self, node: LetStmt) -> None:
+    @ir.handles(ir.LetStmt)
+    def let_statement(self, node: ir.LetStmt) -> None:
         self.let_be(node.var, node.value)
         self.visit(node.body)
 
-    @handles(For)
-    def for_loop(self, node: For) -> None:
+    @ir.handles(ir.For)
+    def for_loop(self, node: ir.For) -> None:
         low, extent = self.intervals.of(node.min), self.intervals.of(node.extent)
         first, count = self.number(node.min), self.number(node.extent)
         with self.scope():
@@ -176,8 +154,8 @@ class StatementWriter(ProgramWriter):
             self.visit(node.body)
             self.lines.append("}")
 
-    @handles(While)
-    def while_loop(self, node: While) -> None:
+    @ir.handles(ir.While)
+    def while_loop(self, node: ir.While) -> None:
         self.lines.append("while (true) {")
         with self.scope():
             condition = self.decided(node.condition)
@@ -185,8 +163,8 @@ class StatementWriter(ProgramWriter):
             self.visit(node.body)
         self.lines.append("}")
 
-    @handles(IfThenElse)
-    def branch(self, node: IfThenElse) -> None:
+    @ir.handles(ir.IfThenElse)
+    def branch(self, node: ir.IfThenElse) -> None:
         condition = self.decided(node.condition)
         self.lines.append(f"if ({condition.text}) {{")
         with self.scope():
@@ -197,10 +175,10 @@ class StatementWriter(ProgramWriter):
                 self.visit(node.else_case)
         self.lines.append("}")
 
-    @handles(BlockRealize)
-    def block(self, node: BlockRealize) -> None:
-        block: Block = node.block
-        always = isinstance(node.predicate, IntImm) and node.predicate.value
+    @ir.handles(ir.BlockRealize)
+    def block(self, node: ir.BlockRealize) -> None:
+        block: ir.Block = node.block
+        always = isinstance(node.predicate, ir.IntImm) and node.predicate.value
         values = [self.value(v) for v in node.iter_values]
         with self.scope():
             self.lines.append("{" if always else f"if ({self.decided(node.predicate).text}) {{")
@@ -214,9 +192,9 @@ class StatementWriter(ProgramWriter):
             self.visit(block.body)
             self.lines.append("}")
 
-    def _initial(self, block: Block, init: Stmt) -> None:
+    def _initial(self, block: ir.Block, init: ir.Stmt) -> None:
         """What runs before the first iteration of a reduction."""
-        axes = [a for a in block.iter_vars if a.iter_type == IterVar.CommReduce]
+        axes = [a for a in block.iter_vars if a.iter_type == ir.IterVar.CommReduce]
         tests = [f"{self.env[a.var].text} === {self.number(a.dom.min)}" for a in axes if a.dom is not None]
         self.lines.append(f"if ({' && '.join(tests) or 'true'}) {{")
         with self.scope():

@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
+from tvmagic import ir
 from tvmagic.errors import TVMagicError, WrongValueError
-from tvmagic.ir import Buffer, IRModule, IterVar, PrimFunc, Span, Stmt, Var
 
 _F = TypeVar("_F", bound="IRBuilderFrame")
 _T = TypeVar("_T")
@@ -53,7 +53,7 @@ class IRBuilder:
     def __init__(self) -> None:
         self.frames: list[IRBuilderFrame] = []
         self.result: Any = None
-        self.span: Span | None = None
+        self.span: ir.Span | None = None
 
     def __enter__(self) -> IRBuilder:
         _stack.builders.append(self)
@@ -95,7 +95,7 @@ class IRBuilder:
             raise TVMagicError(f"{len(s)} names are given for {len(vs)} values", code="script.builder.wrong_name_count")
         return [IRBuilder.name(name, value) for name, value in zip(s, vs)]
 
-    def add(self, stmt: Stmt | PrimFunc | IRModule) -> None:
+    def add(self, stmt: ir.Stmt | ir.PrimFunc | ir.IRModule) -> None:
         """Put a finished statement after those of the innermost frame."""
         if self.frames:
             self.frames[-1].add(stmt)
@@ -185,15 +185,15 @@ class IRBuilderFrame:
             del builder.frames[builder.frames.index(self) :]
 
 
-def _name_var(var: Var, name: str) -> None:
+def _name_var(var: ir.Var, name: str) -> None:
     var.name = name
 
 
-def _name_buffer(buffer: Buffer, name: str) -> None:
+def _name_buffer(buffer: ir.Buffer, name: str) -> None:
     buffer.name = name
     buffer.data.name = name
     for axis, stride in enumerate(buffer.strides):
-        if isinstance(stride, Var):
+        if isinstance(stride, ir.Var):
             stride.name = f"{name}_s{axis}"
 
 
@@ -202,11 +202,11 @@ def name_value(name: str, value: Any) -> None:
 
     A buffer hands its name on to its pointer and to its strides that are variables.
     """
-    if isinstance(value, Var):
+    if isinstance(value, ir.Var):
         _name_var(value, name)
-    elif isinstance(value, Buffer):
+    elif isinstance(value, ir.Buffer):
         _name_buffer(value, name)
-    elif isinstance(value, IterVar):
+    elif isinstance(value, ir.IterVar):
         _name_var(value.var, name)
     elif isinstance(value, (list, tuple)):
         for i, item in enumerate(value):

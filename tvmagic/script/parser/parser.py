@@ -7,17 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
+from tvmagic import ir
 from tvmagic.errors import DiagnosticError, TVMagicError
-from tvmagic.ir import (
-    Buffer,
-    BufferRegion,
-    BufferStore,
-    IterVar,
-    PrimExpr,
-    Var,
-    convert,
-    ops,
-)
 from tvmagic.script.ir_builder.base import IRBuilder, IRBuilderFrame, name_value
 from tvmagic.script.ir_builder.tir import frame as frames
 from tvmagic.script.ir_builder.tir import stmts
@@ -102,7 +93,7 @@ class Parser(Evaluator):
                 raise
         if isinstance(value, (DTypeFunction, HandleFunction)):
             value = value()
-        if isinstance(value, (Var, Buffer)):
+        if isinstance(value, (ir.Var, ir.Buffer)):
             value.span = self.span(arg)
         return value
 
@@ -189,7 +180,7 @@ class Parser(Evaluator):
         self.scope.pop()
 
     def name_with(self, node: ast.expr, name: str, value: Any) -> Any:
-        if not isinstance(value, (Buffer, Var, list, tuple)):
+        if not isinstance(value, (ir.Buffer, ir.Var, list, tuple)):
             raise self.error(node, f"this `with` has no value to be called `{name}`", code="script.with_without_value")
         name_value(name, value)
         return value
@@ -201,7 +192,7 @@ class Parser(Evaluator):
         if isinstance(test, bool) or type(test).__name__ == "bool_":
             self.scoped_body(node.body if test else node.orelse)
             return
-        if not isinstance(test, PrimExpr):
+        if not isinstance(test, ir.PrimExpr):
             raise self.error(
                 node.test,
                 f"the condition of `if` is a bool, not {operators.describe(test)}",
@@ -247,7 +238,7 @@ class Parser(Evaluator):
         elif isinstance(target, ast.Attribute):
             raise self.error(target, "an attribute cannot be assigned", code="script.attribute_assigned")
         else:
-            if isinstance(value, BufferRegion) and _has_both_ends(node.value):
+            if isinstance(value, ir.BufferRegion) and _has_both_ends(node.value):
                 value = as_value(value)
             self.bind(target, value, self.name_assigned)
 
@@ -255,10 +246,10 @@ class Parser(Evaluator):
         """`A[i, j] = value`"""
         buffer = self.eval(target.value)
         indices = self.indices(target.slice)
-        if not isinstance(buffer, Buffer):
+        if not isinstance(buffer, ir.Buffer):
             raise self.error(target, "only an element of a buffer can be assigned", code="script.store_not_an_element")
         self.check_indices(buffer, indices, target)
-        if not isinstance(value, (PrimExpr, bool, int, float, BufferRegion)) and not operators.is_expr(value):
+        if not isinstance(value, (ir.PrimExpr, bool, int, float, ir.BufferRegion)) and not operators.is_expr(value):
             if not hasattr(value, "item"):
                 raise self.error(
                     node,
@@ -292,11 +283,11 @@ class Parser(Evaluator):
             if isinstance(value, frames.ForFrame):
                 raise self.error(node, "a loop is written with `for`", code="script.loop_assigned")
             result = self.open(value)
-            if isinstance(result, (Var, Buffer)):
+            if isinstance(result, (ir.Var, ir.Buffer)):
                 result.span = result.span or self.span(node)
                 name_value(name, result)
             return result
-        if isinstance(value, (Buffer, IterVar)) or (isinstance(value, Var) and not self.scope.holds(value)):
+        if isinstance(value, (ir.Buffer, ir.IterVar)) or (isinstance(value, ir.Var) and not self.scope.holds(value)):
             if not value.span:
                 value.span = self.span(node).of(value)
             name_value(name, value)
@@ -311,7 +302,7 @@ class Parser(Evaluator):
                 "a value that is only a name in the script is written `T.meta_var(value)`",
                 code="script.wrong_let",
             )
-        frame = stmts.LetStmt(convert(as_value(value)))
+        frame = stmts.LetStmt(ir.convert(as_value(value)))
         frame.var.span = self.span(node)
         name_value(name, frame.var)
         return self.open(frame)
@@ -331,7 +322,7 @@ class Parser(Evaluator):
         var = self.eval(node.annotation)
         if isinstance(var, (DTypeFunction, HandleFunction)):
             var = var()
-        if not isinstance(var, Var):
+        if not isinstance(var, ir.Var):
             raise self.error(
                 node.annotation,
                 "this is not a type of a variable",
@@ -339,7 +330,7 @@ class Parser(Evaluator):
                 code="script.not_a_variable_type",
             )
         if isinstance(value, (int, float)) and not var.dtype.is_handle:
-            value = ops.const(value, var.dtype)
+            value = ir.ops.const(value, var.dtype)
         var.span = self.span(node.target)
         name_value(node.target.id, var)
         frame = self.guard(node.value, lambda: stmts.LetStmt(value, var=var))
@@ -375,12 +366,12 @@ class Parser(Evaluator):
             )
         if isinstance(value, IRBuilderFrame):
             self.open(value)
-        elif isinstance(value, BufferStore):
+        elif isinstance(value, ir.BufferStore):
             self.builder.add(value)
-        elif isinstance(value, (int, PrimExpr, BufferRegion)):
+        elif isinstance(value, (int, ir.PrimExpr, ir.BufferRegion)):
             stmts.evaluate(value)
         elif operators.is_expr(value):
-            stmts.evaluate(convert(value))
+            stmts.evaluate(ir.convert(value))
         else:
             raise self.error(node, f"{operators.describe(value)} is not a statement", code="script.not_a_statement")
 
@@ -399,11 +390,11 @@ class Parser(Evaluator):
                 code="script.return_without_value",
             )
         value = self.eval(node.value)
-        if isinstance(value, (tuple, list, str, dict, Buffer, type(None))):
+        if isinstance(value, (tuple, list, str, dict, ir.Buffer, type(None))):
             raise self.error(
                 node.value, f"a function cannot return {operators.describe(value)}", code="script.wrong_return"
             )
-        stmts.evaluate(ops.ret(as_value(value), self.builder.span))
+        stmts.evaluate(ir.ops.ret(as_value(value), self.builder.span))
 
     def nothing(self, node: ast.Pass) -> None:
         """`pass`"""

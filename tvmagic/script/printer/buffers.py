@@ -4,21 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.ir import (
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferStore,
-    IntImm,
-    MatchBufferRegion,
-    Prefetch,
-    PrimExpr,
-    ProducerLoad,
-    ProducerStore,
-    Ramp,
-    Var,
-    post_order_visit,
-)
+from tvmagic import ir
 from tvmagic.ir.ops import add, multiply
 from tvmagic.script.printer.core import ATOM, Printer, Text, prints
 from tvmagic.script.printer.exprs import slice_text, var_creation
@@ -36,7 +22,7 @@ class _Declaration:
     own before it.
     """
 
-    def __init__(self, printer: Printer, buffer: Buffer, frame: Frame, defines_data: bool) -> None:
+    def __init__(self, printer: Printer, buffer: ir.Buffer, frame: Frame, defines_data: bool) -> None:
         self.printer = printer
         self.buffer = buffer
         self.frame = frame
@@ -52,13 +38,13 @@ class _Declaration:
             frame.items.append(f"{', '.join(self.new_names)} = {', '.join(self.new_values)}")
 
     def _is_new(self, item: Any) -> bool:
-        return isinstance(item, Var) and not self.printer.is_defined(item)
+        return isinstance(item, ir.Var) and not self.printer.is_defined(item)
 
-    def _define_before(self, var: Var) -> None:
+    def _define_before(self, var: ir.Var) -> None:
         self.new_names.append(self.printer.define_var(var, self.frame))
         self.new_values.append(var_creation(self.printer, var))
 
-    def _define_as_part(self, var: Var, suffix: str) -> bool:
+    def _define_as_part(self, var: ir.Var, suffix: str) -> bool:
         if self.uses.get(id(var), 0) > 1:
             self._define_before(var)
             return False
@@ -99,7 +85,7 @@ class _Declaration:
         new_offset = self._is_new(offset)
         if new_offset:
             self._define_as_part(offset, ".elem_offset")  # type: ignore[arg-type]
-        elif not isinstance(offset, IntImm) or offset.value != 0:
+        elif not isinstance(offset, ir.IntImm) or offset.value != 0:
             self.keywords.append(f"elem_offset={printer.text(offset)}")
         if buffer.scope() != "global":
             self.keywords.append(f"scope={quoted(buffer.scope())}")
@@ -113,25 +99,25 @@ class _Declaration:
             self.keywords.append(f"axis_separators=[{printer.values(buffer.axis_separators)}]")
 
 
-def _uses(buffer: Buffer) -> dict[int, int]:
+def _uses(buffer: ir.Buffer) -> dict[int, int]:
     """How often each variable occurs in the fields of a buffer."""
     uses: dict[int, int] = {}
 
     def count(node: Any) -> None:
-        if isinstance(node, Var):
+        if isinstance(node, ir.Var):
             uses[id(node)] = uses.get(id(node), 0) + 1
 
     for part in (buffer.elem_offset, buffer.data, *buffer.strides, *buffer.shape):
-        if isinstance(part, Var):
+        if isinstance(part, ir.Var):
             count(part)
-        elif not isinstance(part, IntImm):
-            post_order_visit(part, count)
+        elif not isinstance(part, ir.IntImm):
+            ir.post_order_visit(part, count)
     return uses
 
 
 def declaration(
     printer: Printer,
-    buffer: Buffer,
+    buffer: ir.Buffer,
     method: str,
     frame: Frame,
     arguments: tuple[str, ...] = (),
@@ -148,14 +134,14 @@ def declaration(
     return f"{printer.tir(method)}({', '.join(texts + parts.keywords)})"
 
 
-def buffer_annotation(printer: Printer, buffer: Buffer, frame: Frame) -> str:
+def buffer_annotation(printer: Printer, buffer: ir.Buffer, frame: Frame) -> str:
     """`T.Buffer(shape, dtype)`, the type of a parameter."""
     parts = _Declaration(printer, buffer, frame, True)
     return f"{printer.tir('Buffer')}({parts.shape}, {quoted(buffer.dtype)})"
 
 
-@prints(Buffer)
-def _buffer(printer: Printer, buffer: Buffer) -> Text:
+@prints(ir.Buffer)
+def _buffer(printer: Printer, buffer: ir.Buffer) -> Text:
     made = printer.known_or(
         buffer, buffer.name or "buffer", lambda frame: declaration(printer, buffer, "Buffer", frame)
     )
@@ -165,25 +151,25 @@ def _buffer(printer: Printer, buffer: Buffer) -> Text:
 # ---------------------------------------------------------------------------- accesses
 
 
-def indices_text(printer: Printer, indices: tuple[PrimExpr, ...]) -> str:
+def indices_text(printer: Printer, indices: tuple[ir.PrimExpr, ...]) -> str:
     """What is in the brackets of an access; a ramp is a slice."""
     if not indices:
         return "()"
     texts: list[str] = []
     for index in indices:
-        if isinstance(index, Ramp) and isinstance(index.stride, IntImm) and _is_slice(index, index.stride):
+        if isinstance(index, ir.Ramp) and isinstance(index.stride, ir.IntImm) and _is_slice(index, index.stride):
             texts.append(_ramp_slice(printer, index, index.stride))
         else:
             texts.append(printer.text(index))
     return ", ".join(texts)
 
 
-def _is_slice(ramp: Ramp, stride: IntImm) -> bool:
+def _is_slice(ramp: ir.Ramp, stride: ir.IntImm) -> bool:
     """Whether the parser finds the number of lanes by `stop - start`."""
     return stride.value == 1 or not ramp.dtype.is_scalable
 
 
-def _ramp_slice(printer: Printer, ramp: Ramp, stride: IntImm) -> str:
+def _ramp_slice(printer: Printer, ramp: ir.Ramp, stride: ir.IntImm) -> str:
     start = printer.text(ramp.base)
     stop = printer.text(add(ramp.base, multiply(ramp.lanes, stride)))
     return f"{start}:{stop}" if stride.value == 1 else f"{start}:{stop}:{printer.text(stride)}"
@@ -194,14 +180,14 @@ def region_text(printer: Printer, region: Any) -> str:
     return ", ".join([slice_text(printer, r.min, r.extent) for r in region]) if region else "()"
 
 
-@prints(BufferRegion)
-def _buffer_region(printer: Printer, node: BufferRegion) -> Text:
+@prints(ir.BufferRegion)
+def _buffer_region(printer: Printer, node: ir.BufferRegion) -> Text:
     buffer = printer.text(node.buffer)
     return f"{buffer}[{region_text(printer, node.region)}]", ATOM
 
 
-@prints(BufferLoad)
-def _buffer_load(printer: Printer, node: BufferLoad) -> Text:
+@prints(ir.BufferLoad)
+def _buffer_load(printer: Printer, node: ir.BufferLoad) -> Text:
     buffer = printer.text(node.buffer)
     if node.predicate is not None:
         indices = printer.values(node.indices)
@@ -209,8 +195,8 @@ def _buffer_load(printer: Printer, node: BufferLoad) -> Text:
     return f"{buffer}[{indices_text(printer, node.indices)}]", ATOM
 
 
-@prints(BufferStore)
-def _buffer_store(printer: Printer, node: BufferStore) -> str:
+@prints(ir.BufferStore)
+def _buffer_store(printer: Printer, node: ir.BufferStore) -> str:
     buffer = printer.text(node.buffer)
     value = printer.text(node.value)
     if node.predicate is not None:
@@ -219,26 +205,26 @@ def _buffer_store(printer: Printer, node: BufferStore) -> str:
     return f"{buffer}[{indices_text(printer, node.indices)}] = {value}"
 
 
-@prints(MatchBufferRegion)
-def _match_buffer_region(printer: Printer, node: MatchBufferRegion) -> str:
+@prints(ir.MatchBufferRegion)
+def _match_buffer_region(printer: Printer, node: ir.MatchBufferRegion) -> str:
     frame = printer.frames[-1]
     name = printer.define_buffer(node.buffer, frame)
     source = printer.text(node.source)
     return f"{name} = {declaration(printer, node.buffer, 'match_buffer', frame, (source,))}"
 
 
-@prints(Prefetch)
-def _prefetch(printer: Printer, node: Prefetch) -> str:
+@prints(ir.Prefetch)
+def _prefetch(printer: Printer, node: ir.Prefetch) -> str:
     return f"{printer.tir('prefetch')}({printer.text(node.buffer)}, [{printer.values(node.bounds)}])"
 
 
-@prints(ProducerLoad)
-def _producer_load(printer: Printer, node: ProducerLoad) -> Text:
+@prints(ir.ProducerLoad)
+def _producer_load(printer: Printer, node: ir.ProducerLoad) -> Text:
     return f"{producer_name(node.producer)}[{indices_text(printer, node.indices)}]", ATOM
 
 
-@prints(ProducerStore)
-def _producer_store(printer: Printer, node: ProducerStore) -> str:
+@prints(ir.ProducerStore)
+def _producer_store(printer: Printer, node: ir.ProducerStore) -> str:
     left = f"{producer_name(node.producer)}[{indices_text(printer, node.indices)}]"
     return f"{left} = {printer.text(node.value)}"
 

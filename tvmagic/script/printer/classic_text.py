@@ -15,62 +15,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
-from tvmagic.ir import (
-    Add,
-    Allocate,
-    AllocateConst,
-    And,
-    AssertStmt,
-    AttrStmt,
-    Block,
-    BlockRealize,
-    Broadcast,
-    Buffer,
-    BufferLoad,
-    BufferRealize,
-    BufferStore,
-    Call,
-    Cast,
-    DeclBuffer,
-    Div,
-    Evaluate,
-    FloatImm,
-    FloorDiv,
-    FloorMod,
-    For,
-    ForKind,
-    GlobalVar,
-    IfThenElse,
-    IntImm,
-    IRModule,
-    IterVar,
-    Let,
-    LetStmt,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Not,
-    Or,
-    PointerType,
-    Prefetch,
-    PrimFunc,
-    ProducerLoad,
-    ProducerRealize,
-    ProducerStore,
-    Ramp,
-    Range,
-    Reduce,
-    Select,
-    SeqStmt,
-    Shuffle,
-    Stmt,
-    StringImm,
-    Sub,
-    Var,
-    While,
-    stmt_list,
-)
+from tvmagic import ir
 from tvmagic.ir.operators import COMPARISON_SIGNS
 from tvmagic.script.printer.braces import BracesPrinter, infix, prefix
 from tvmagic.script.printer.buffers import producer_name
@@ -79,11 +24,11 @@ from tvmagic.script.printer.statements_in_order import statements
 
 _FLOAT_ENDS = {16: "h", 32: "f", 64: ""}
 _LOOPS = {
-    ForKind.SERIAL: "for",
-    ForKind.PARALLEL: "parallel",
-    ForKind.VECTORIZED: "vectorized",
-    ForKind.UNROLLED: "unrolled",
-    ForKind.THREAD_BINDING: "launch_thread",
+    ir.ForKind.SERIAL: "for",
+    ir.ForKind.PARALLEL: "parallel",
+    ir.ForKind.VECTORIZED: "vectorized",
+    ir.ForKind.UNROLLED: "unrolled",
+    ir.ForKind.THREAD_BINDING: "launch_thread",
 }
 
 
@@ -95,23 +40,23 @@ class ClassicPrinter(BracesPrinter):
 
     # ------------------------------------------------------------------ expressions
 
-    def int(self, node: IntImm) -> str:
+    def int(self, node: ir.IntImm) -> str:
         return str(node.value) if node.dtype == "int32" else f"({node.dtype}){node.value}"
 
-    def float(self, node: FloatImm) -> str:
+    def float(self, node: ir.FloatImm) -> str:
         return f"{node.value:g}{_FLOAT_ENDS.get(node.dtype.bits, '')}"
 
-    def call(self, node: Call) -> str:
-        name = f"@{node.op.name_hint}" if isinstance(node.op, GlobalVar) else node.op.script_name
+    def call(self, node: ir.Call) -> str:
+        name = f"@{node.op.name_hint}" if isinstance(node.op, ir.GlobalVar) else node.op.script_name
         return f"{name}({self.texts(node.args)})"
 
-    def cast(self, node: Cast) -> str:
+    def cast(self, node: ir.Cast) -> str:
         return f"{node.dtype}({self.text(node.value)})"
 
-    def load(self, node: BufferLoad) -> str:
+    def load(self, node: ir.BufferLoad) -> str:
         return f"{node.buffer.name}[{self.texts(node.indices)}]"
 
-    def reduce(self, node: Reduce) -> str:
+    def reduce(self, node: ir.Reduce) -> str:
         combiner = node.combiner
         return (
             f"reduce(combiner=comm_reducer(result=[{self.texts(combiner.result)}], lhs=[{self.texts(combiner.lhs)}], "
@@ -120,10 +65,10 @@ class ClassicPrinter(BracesPrinter):
             f"where={self.text(node.condition)}, value_index={node.value_index})"
         )
 
-    def range(self, node: Range) -> str:
+    def range(self, node: ir.Range) -> str:
         return f"range(min={self.text(node.min)}, ext={self.text(node.extent)})"
 
-    def iter_var(self, node: IterVar) -> str:
+    def iter_var(self, node: ir.IterVar) -> str:
         parts = [node.var.name] + ([self.text(node.dom)] if node.dom is not None else [])
         return f"iter_var({', '.join(parts + ([node.thread_tag] if node.thread_tag else []))})"
 
@@ -140,8 +85,8 @@ class ClassicPrinter(BracesPrinter):
                 found = self._outputs[id(node)]
                 break
             passed.append(id(node))
-            if isinstance(node, (ProducerStore, BufferStore)):
-                found = producer_name(node.producer) if isinstance(node, ProducerStore) else node.buffer.name
+            if isinstance(node, (ir.ProducerStore, ir.BufferStore)):
+                found = producer_name(node.producer) if isinstance(node, ir.ProducerStore) else node.buffer.name
                 break
             node = _last_part(node)
         else:
@@ -157,7 +102,7 @@ class ClassicPrinter(BracesPrinter):
         """
         while node is not None:
             rest = None
-            for name, group in groupby(stmt_list(node), self.output):
+            for name, group in groupby(ir.stmt_list(node), self.output):
                 statements = list(group)
                 if name is None or name == self.producing or _is_head(statements[0]):
                     for statement in statements:
@@ -187,11 +132,11 @@ class ClassicPrinter(BracesPrinter):
         self.body(body)
         self.close()
 
-    def loop(self, node: For) -> None:
+    def loop(self, node: ir.For) -> None:
         extent = f"{node.loop_var.name}, {self.text(node.min)}, {self.text(node.extent)}"
         self.braces(f"{_LOOPS[node.kind]} ({extent})", node.body)
 
-    def condition(self, node: IfThenElse) -> None:
+    def condition(self, node: ir.IfThenElse) -> None:
         self.line(f"if ({self.text(node.condition)}) {{")
         self.open()
         self.body(node.then_case)
@@ -201,18 +146,18 @@ class ClassicPrinter(BracesPrinter):
             self.body(node.else_case)
         self.close()
 
-    def allocate(self, node: Allocate) -> Stmt:
+    def allocate(self, node: ir.Allocate) -> ir.Stmt:
         kind = node.buffer_var.type_annotation
-        scope = kind.storage_scope if isinstance(kind, PointerType) and kind.storage_scope else "global"
+        scope = kind.storage_scope if isinstance(kind, ir.PointerType) and kind.storage_scope else "global"
         self.line(f'// attr [{node.buffer_var.name}] storage_scope = "{scope}"')
         extents = "".join([f" * {self.text(e)}" for e in node.extents])
         guard = (
-            "" if isinstance(node.condition, IntImm) and node.condition.value else f" if {self.text(node.condition)}"
+            "" if isinstance(node.condition, ir.IntImm) and node.condition.value else f" if {self.text(node.condition)}"
         )
         self.line(f"allocate {node.buffer_var.name}[{node.dtype}{extents}]{guard}")
         return node.body
 
-    def attr(self, node: AttrStmt) -> Stmt:
+    def attr(self, node: ir.AttrStmt) -> ir.Stmt:
         subject = node.node
         name = quoted(subject) if isinstance(subject, str) else self.text(subject)
         value = quoted(node.value) if isinstance(node.value, str) else self.text(node.value)
@@ -223,25 +168,25 @@ class ClassicPrinter(BracesPrinter):
         self.line(text)
         return body
 
-    def store(self, node: BufferStore) -> None:
+    def store(self, node: ir.BufferStore) -> None:
         self.line(f"{node.buffer.name}[{self.texts(node.indices)}] = {self.text(node.value)}")
 
-    def provide(self, node: ProducerStore) -> None:
+    def provide(self, node: ir.ProducerStore) -> None:
         self.line(f"{producer_name(node.producer)}({self.texts(node.indices)}) ={self.text(node.value)}")
 
-    def realize_buffer(self, node: BufferRealize) -> None:
+    def realize_buffer(self, node: ir.BufferRealize) -> None:
         guard = _guard(self, node.condition)
         self.braces(f"buffer_realize {node.buffer.name}({self.region(node.bounds)}){guard}", node.body)
 
-    def realize_tensor(self, node: ProducerRealize) -> None:
+    def realize_tensor(self, node: ir.ProducerRealize) -> None:
         guard = _guard(self, node.condition)
         self.braces(f"realize {producer_name(node.producer)}({self.region(node.bounds)}){guard}", node.body)
 
-    def block(self, realize: BlockRealize) -> None:
+    def block(self, realize: ir.BlockRealize) -> None:
         block = realize.block
         self._block(block, [self.text(v) for v in realize.iter_values], _guard(self, realize.predicate))
 
-    def _block(self, block: Block, values: list[str], guard: str) -> None:
+    def _block(self, block: ir.Block, values: list[str], guard: str) -> None:
         self.line(f"block {block.name_hint}({self.texts(block.iter_vars)}) {{")
         self.open()
         for axis, value in zip(block.iter_vars, values):
@@ -262,18 +207,18 @@ class ClassicPrinter(BracesPrinter):
         self.body(block.body)
         self.close()
 
-    def _slice(self, node: Range) -> str:
+    def _slice(self, node: ir.Range) -> str:
         low = self.text(node.min)
-        if isinstance(node.extent, IntImm) and node.extent.value == 1:
+        if isinstance(node.extent, ir.IntImm) and node.extent.value == 1:
             return low
         return f"{low}:{self.text(node.min + node.extent)}"
 
-    def function(self, node: PrimFunc) -> None:
+    def function(self, node: ir.PrimFunc) -> None:
         names = ", ".join([node.buffer_map[p].name if p in node.buffer_map else p.name for p in node.params])
         attrs = ", ".join([f'"{k}": {self.text(v)}' for k, v in sorted(node.attrs.items())])
         self.braces(f"PrimFunc([{names}]) attrs={{{attrs}}}", node.body)
 
-    def module(self, node: IRModule) -> None:
+    def module(self, node: ir.IRModule) -> None:
         for i, (var, function) in enumerate(node.functions_items()):
             if i:
                 self.line("")
@@ -283,91 +228,91 @@ class ClassicPrinter(BracesPrinter):
 
 def _is_head(node: Any) -> bool:
     """Whether a statement only stands around what computes something."""
-    if isinstance(node, BlockRealize):
+    if isinstance(node, ir.BlockRealize):
         return not node.block.iter_vars
-    return isinstance(node, (ProducerRealize, Allocate, AttrStmt))
+    return isinstance(node, (ir.ProducerRealize, ir.Allocate, ir.AttrStmt))
 
 
 _LAST = ("body", "block", "then_case")
 
 
 def _last_part(node: Any) -> Any:
-    if isinstance(node, SeqStmt):
+    if isinstance(node, ir.SeqStmt):
         return node.seq[-1]
     return next((getattr(node, name) for name in _LAST if hasattr(node, name)), None)
 
 
 def _guard(printer: ClassicPrinter, condition: Any) -> str:
-    if isinstance(condition, IntImm) and condition.value:
+    if isinstance(condition, ir.IntImm) and condition.value:
         return ""
     return f" if {printer.text(condition)}"
 
 
 ClassicPrinter.HANDLERS = {
-    Var: lambda p, n: n.name,
-    Buffer: lambda p, n: n.name,
+    ir.Var: lambda p, n: n.name,
+    ir.Buffer: lambda p, n: n.name,
     str: lambda p, n: quoted(n),
-    StringImm: lambda p, n: quoted(n.value),
-    IntImm: ClassicPrinter.int,
-    FloatImm: ClassicPrinter.float,
-    Add: infix(" + "),
-    Sub: infix(" - "),
-    Mul: infix("*"),
-    Div: infix("/"),
-    Mod: infix(" % "),
-    FloorDiv: prefix("floordiv", "a", "b"),
-    FloorMod: prefix("floormod", "a", "b"),
-    Min: prefix("min", "a", "b"),
-    Max: prefix("max", "a", "b"),
+    ir.StringImm: lambda p, n: quoted(n.value),
+    ir.IntImm: ClassicPrinter.int,
+    ir.FloatImm: ClassicPrinter.float,
+    ir.Add: infix(" + "),
+    ir.Sub: infix(" - "),
+    ir.Mul: infix("*"),
+    ir.Div: infix("/"),
+    ir.Mod: infix(" % "),
+    ir.FloorDiv: prefix("floordiv", "a", "b"),
+    ir.FloorMod: prefix("floormod", "a", "b"),
+    ir.Min: prefix("min", "a", "b"),
+    ir.Max: prefix("max", "a", "b"),
     **{op: infix(f" {sign} ") for op, sign in COMPARISON_SIGNS.items()},
-    And: infix(" && "),
-    Or: infix(" || "),
-    Not: lambda p, n: f"!{p.text(n.a)}",
-    Select: prefix("select", "condition", "true_value", "false_value"),
-    Cast: ClassicPrinter.cast,
-    Call: ClassicPrinter.call,
-    Let: lambda p, n: f"(let {n.var.name} = {p.text(n.value)} in {p.text(n.body)})",
-    Ramp: lambda p, n: f"ramp({p.text(n.base)}, {p.text(n.stride)}, {p.text(n.lanes)})",
-    Broadcast: lambda p, n: f"x{p.text(n.lanes)}({p.text(n.value)})",
-    Shuffle: lambda p, n: f"shuffle([{p.texts(n.vectors)}], [{p.texts(n.indices)}])",
-    BufferLoad: ClassicPrinter.load,
-    ProducerLoad: lambda p, n: f"{producer_name(n.producer)}({p.texts(n.indices)})",
-    Reduce: ClassicPrinter.reduce,
-    Range: ClassicPrinter.range,
-    IterVar: ClassicPrinter.iter_var,
-    SeqStmt: ClassicPrinter.body,
-    Evaluate: lambda p, n: p.line(p.text(n.value)),
-    BufferStore: ClassicPrinter.store,
-    ProducerStore: ClassicPrinter.provide,
-    For: ClassicPrinter.loop,
-    While: lambda p, n: p.braces(f"while ({p.text(n.condition)})", n.body),
-    IfThenElse: ClassicPrinter.condition,
-    LetStmt: lambda p, n: p.then(f"let {n.var.name} = {p.text(n.value)}", n.body),
-    AssertStmt: lambda p, n: p.then(f"assert({p.text(n.condition)}, {p.text(n.message)})", n.body),
-    AttrStmt: ClassicPrinter.attr,
-    Allocate: ClassicPrinter.allocate,
-    AllocateConst: lambda p, n: p.then(f"constant {n.buffer_var.name}[{n.dtype} * {p.texts(n.extents)}]", n.body),
-    DeclBuffer: lambda p, n: p.then(f"decl_buffer {n.buffer.name}[{p.texts(n.buffer.shape)}]", n.body),
-    BufferRealize: ClassicPrinter.realize_buffer,
-    ProducerRealize: ClassicPrinter.realize_tensor,
-    Prefetch: lambda p, n: p.line(f"prefetch {n.buffer.name}({p.region(n.bounds)})"),
-    BlockRealize: ClassicPrinter.block,
-    Block: lambda p, n: p._block(n, [], ""),
-    PrimFunc: ClassicPrinter.function,
-    IRModule: ClassicPrinter.module,
+    ir.And: infix(" && "),
+    ir.Or: infix(" || "),
+    ir.Not: lambda p, n: f"!{p.text(n.a)}",
+    ir.Select: prefix("select", "condition", "true_value", "false_value"),
+    ir.Cast: ClassicPrinter.cast,
+    ir.Call: ClassicPrinter.call,
+    ir.Let: lambda p, n: f"(let {n.var.name} = {p.text(n.value)} in {p.text(n.body)})",
+    ir.Ramp: lambda p, n: f"ramp({p.text(n.base)}, {p.text(n.stride)}, {p.text(n.lanes)})",
+    ir.Broadcast: lambda p, n: f"x{p.text(n.lanes)}({p.text(n.value)})",
+    ir.Shuffle: lambda p, n: f"shuffle([{p.texts(n.vectors)}], [{p.texts(n.indices)}])",
+    ir.BufferLoad: ClassicPrinter.load,
+    ir.ProducerLoad: lambda p, n: f"{producer_name(n.producer)}({p.texts(n.indices)})",
+    ir.Reduce: ClassicPrinter.reduce,
+    ir.Range: ClassicPrinter.range,
+    ir.IterVar: ClassicPrinter.iter_var,
+    ir.SeqStmt: ClassicPrinter.body,
+    ir.Evaluate: lambda p, n: p.line(p.text(n.value)),
+    ir.BufferStore: ClassicPrinter.store,
+    ir.ProducerStore: ClassicPrinter.provide,
+    ir.For: ClassicPrinter.loop,
+    ir.While: lambda p, n: p.braces(f"while ({p.text(n.condition)})", n.body),
+    ir.IfThenElse: ClassicPrinter.condition,
+    ir.LetStmt: lambda p, n: p.then(f"let {n.var.name} = {p.text(n.value)}", n.body),
+    ir.AssertStmt: lambda p, n: p.then(f"assert({p.text(n.condition)}, {p.text(n.message)})", n.body),
+    ir.AttrStmt: ClassicPrinter.attr,
+    ir.Allocate: ClassicPrinter.allocate,
+    ir.AllocateConst: lambda p, n: p.then(f"constant {n.buffer_var.name}[{n.dtype} * {p.texts(n.extents)}]", n.body),
+    ir.DeclBuffer: lambda p, n: p.then(f"decl_buffer {n.buffer.name}[{p.texts(n.buffer.shape)}]", n.body),
+    ir.BufferRealize: ClassicPrinter.realize_buffer,
+    ir.ProducerRealize: ClassicPrinter.realize_tensor,
+    ir.Prefetch: lambda p, n: p.line(f"prefetch {n.buffer.name}({p.region(n.bounds)})"),
+    ir.BlockRealize: ClassicPrinter.block,
+    ir.Block: lambda p, n: p._block(n, [], ""),
+    ir.PrimFunc: ClassicPrinter.function,
+    ir.IRModule: ClassicPrinter.module,
 }
 
 
 def _only_output(node: Any) -> str | None:
     """The name of the buffer that a program stores to, if that is one buffer alone."""
     names: set[str] = set()
-    parts = list(node.functions.values()) if isinstance(node, IRModule) else [node]
+    parts = list(node.functions.values()) if isinstance(node, ir.IRModule) else [node]
     for part in parts:
-        body = part.body if isinstance(part, PrimFunc) else part
-        for stmt in statements(body) if isinstance(body, Stmt) else ():
-            if isinstance(stmt, ProducerStore):
+        body = part.body if isinstance(part, ir.PrimFunc) else part
+        for stmt in statements(body) if isinstance(body, ir.Stmt) else ():
+            if isinstance(stmt, ir.ProducerStore):
                 return None
-            if isinstance(stmt, BufferStore):
+            if isinstance(stmt, ir.BufferStore):
                 names.add(stmt.buffer.name)
     return names.pop() if len(names) == 1 else None
 
@@ -377,15 +322,15 @@ def classic(node: Any, indent: int = 2) -> str:
 
     `indent`: the columns that a level is indented by.
     """
-    if isinstance(node, (PrimFunc, IRModule, Stmt)):
+    if isinstance(node, (ir.PrimFunc, ir.IRModule, ir.Stmt)):
         return "\n".join(classic_with_nodes(node, indent)[0])
     return ClassicPrinter(indent, _only_output(node)).text(node)
 
 
-def classic_with_nodes(node: PrimFunc | IRModule | Stmt, indent: int = 2) -> tuple[list[str], list[Any]]:
+def classic_with_nodes(node: ir.PrimFunc | ir.IRModule | ir.Stmt, indent: int = 2) -> tuple[list[str], list[Any]]:
     """The lines of `classic`, and for each the statement that it is of."""
     printer = ClassicPrinter(indent, _only_output(node))
-    if isinstance(node, Stmt):
+    if isinstance(node, ir.Stmt):
         printer.body(node)
     else:
         printer.stmt(node)

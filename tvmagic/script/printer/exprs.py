@@ -4,48 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    Add,
-    And,
-    Broadcast,
-    Call,
-    Cast,
-    CommReducer,
-    ConstExpr,
-    Div,
-    DummyGlobalInfo,
-    FloatImm,
-    FloorDiv,
-    FloorMod,
-    GlobalVar,
-    IntImm,
-    IterVar,
-    Let,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Not,
-    Or,
-    PointerType,
-    PrimType,
-    Ramp,
-    Range,
-    Reduce,
-    Select,
-    Shuffle,
-    SizeVar,
-    StringImm,
-    Sub,
-    TupleType,
-    Var,
-    VDevice,
-)
 from tvmagic.ir.fold import FOLDERS
 from tvmagic.ir.operators import COMPARISON_SIGNS
 from tvmagic.ir.ops import add
-from tvmagic.ir.unknown import Any as UnknownSize
 from tvmagic.script.printer.core import (
     ADD,
     AND,
@@ -65,15 +28,15 @@ from tvmagic.script.printer.literals import float_text, quoted
 # ---------------------------------------------------------------------------- operators
 
 _OPERATORS: dict[type, tuple[str, int]] = {
-    Add: ("+", ADD),
-    Sub: ("-", ADD),
-    Mul: ("*", MUL),
-    Div: ("/", MUL),
-    FloorDiv: ("//", MUL),
-    FloorMod: ("%", MUL),
+    ir.Add: ("+", ADD),
+    ir.Sub: ("-", ADD),
+    ir.Mul: ("*", MUL),
+    ir.Div: ("/", MUL),
+    ir.FloorDiv: ("//", MUL),
+    ir.FloorMod: ("%", MUL),
     **{op: (sign, COMPARE) for op, sign in COMPARISON_SIGNS.items()},
-    And: ("and", AND),
-    Or: ("or", OR),
+    ir.And: ("and", AND),
+    ir.Or: ("or", OR),
 }
 
 
@@ -92,7 +55,7 @@ def _operator(cls: type, symbol: str, level: int) -> Handler:
         a, b = node.a, node.b
         left, left_level = printer.expr(a)
         right, right_level = printer.expr(b)
-        if (isinstance(b, ConstExpr) or isinstance(a, ConstExpr)) and _folds(node):
+        if (isinstance(b, ir.ConstExpr) or isinstance(a, ir.ConstExpr)) and _folds(node):
             return f"{printer.tir(cls.__name__)}({left}, {right})", ATOM
         if left_level < level or left_level == level == COMPARE:  # `a < b == c` would be a chain
             left = f"({left})"
@@ -107,11 +70,11 @@ for _cls, (_symbol, _level) in _OPERATORS.items():
     prints(_cls)(_operator(_cls, _symbol, _level))
 
 
-_divide = _operator(Div, "/", MUL)
+_divide = _operator(ir.Div, "/", MUL)
 
 
-@prints(Div)
-def _div(printer: Printer, node: Div) -> Text:
+@prints(ir.Div)
+def _div(printer: Printer, node: ir.Div) -> Text:
     if node.a.dtype.is_float:
         return _divide(printer, node)
     return f"{printer.tir('Div')}({printer.text(node.a)}, {printer.text(node.b)})", ATOM
@@ -136,14 +99,14 @@ def _folding_function(name: str) -> Handler:
     return handler
 
 
-prints(Mod)(_function("truncmod", "a", "b"))
-prints(Min)(_folding_function("min"))
-prints(Max)(_folding_function("max"))
-prints(Select)(_function("Select", "condition", "true_value", "false_value"))
+prints(ir.Mod)(_function("truncmod", "a", "b"))
+prints(ir.Min)(_folding_function("min"))
+prints(ir.Max)(_folding_function("max"))
+prints(ir.Select)(_function("Select", "condition", "true_value", "false_value"))
 
 
-@prints(Not)
-def _not(printer: Printer, node: Not) -> Text:
+@prints(ir.Not)
+def _not(printer: Printer, node: ir.Not) -> Text:
     text, level = printer.expr(node.a)
     return f"not ({text})" if level < NOT else f"not {text}", NOT
 
@@ -151,22 +114,22 @@ def _not(printer: Printer, node: Not) -> Text:
 # ---------------------------------------------------------------------------- constants
 
 
-@prints(IntImm)
-def _int(printer: Printer, node: IntImm) -> Text:
+@prints(ir.IntImm)
+def _int(printer: Printer, node: ir.IntImm) -> Text:
     dtype = node.dtype
     if dtype == printer.config.int_dtype:
         return str(node.value), ATOM
     return f"{printer.tir(dtype)}({bool(node.value) if dtype.is_bool else node.value})", ATOM
 
 
-@prints(FloatImm)
-def _float(printer: Printer, node: FloatImm) -> Text:
+@prints(ir.FloatImm)
+def _float(printer: Printer, node: ir.FloatImm) -> Text:
     text = float_text(node.value)
     return (text if node.dtype == printer.config.float_dtype else f"{printer.tir(node.dtype)}({text})"), ATOM
 
 
-@prints(StringImm)
-def _string(printer: Printer, node: StringImm) -> Text:
+@prints(ir.StringImm)
+def _string(printer: Printer, node: ir.StringImm) -> Text:
     if "\n" in node.value:
         return printer.metadata_reference(node), ATOM
     return printer.string(node.value), ATOM
@@ -175,48 +138,48 @@ def _string(printer: Printer, node: StringImm) -> Text:
 # ---------------------------------------------------------------------------- vectors and casts
 
 
-@prints(Cast)
-def _cast(printer: Printer, node: Cast) -> Text:
+@prints(ir.Cast)
+def _cast(printer: Printer, node: ir.Cast) -> Text:
     return f'{printer.tir("Cast")}("{node.dtype}", {printer.text(node.value)})', ATOM
 
 
-def _lanes(printer: Printer, node: Ramp | Broadcast) -> str:
+def _lanes(printer: Printer, node: ir.Ramp | ir.Broadcast) -> str:
     return printer.text(node.lanes) if node.dtype.is_scalable else str(node.dtype.lanes)
 
 
-@prints(Ramp)
-def _ramp(printer: Printer, node: Ramp) -> Text:
+@prints(ir.Ramp)
+def _ramp(printer: Printer, node: ir.Ramp) -> Text:
     return (
         f"{printer.tir('Ramp')}({printer.text(node.base)}, {printer.text(node.stride)}, {_lanes(printer, node)})",
         ATOM,
     )
 
 
-@prints(Broadcast)
-def _broadcast(printer: Printer, node: Broadcast) -> Text:
+@prints(ir.Broadcast)
+def _broadcast(printer: Printer, node: ir.Broadcast) -> Text:
     return f"{printer.tir('Broadcast')}({printer.text(node.value)}, {_lanes(printer, node)})", ATOM
 
 
-@prints(Shuffle)
-def _shuffle(printer: Printer, node: Shuffle) -> Text:
+@prints(ir.Shuffle)
+def _shuffle(printer: Printer, node: ir.Shuffle) -> Text:
     return f"{printer.tir('Shuffle')}([{printer.values(node.vectors)}], [{printer.values(node.indices)}])", ATOM
 
 
 # ---------------------------------------------------------------------------- variables
 
 
-def var_creation(printer: Printer, var: Var) -> str:
+def var_creation(printer: Printer, var: ir.Var) -> str:
     """The text that makes a new variable of the type of `var`."""
-    size = "is_size_var=True" if isinstance(var, SizeVar) else ""
+    size = "is_size_var=True" if isinstance(var, ir.SizeVar) else ""
     kind = var.type_annotation
-    if isinstance(kind, PointerType):
+    if isinstance(kind, ir.PointerType):
         arguments = _pointer_arguments(printer, kind)
         return f"{printer.tir('handle')}({arguments}{', ' if size else ''}{size})"
     return f"{printer.tir(var.dtype)}({size})"
 
 
-@prints(Var)
-def _var(printer: Printer, var: Var) -> Text:
+@prints(ir.Var)
+def _var(printer: Printer, var: ir.Var) -> Text:
     return printer.known_or(var, var.name or "v", lambda frame: var_creation(printer, var)), ATOM
 
 
@@ -233,24 +196,24 @@ ITER_TYPES = (
 )
 
 
-@prints(UnknownSize)
-def _unknown_size(printer: Printer, node: UnknownSize) -> Text:
+@prints(ir.Any)
+def _unknown_size(printer: Printer, node: ir.Any) -> Text:
     return f"{printer.tir('Any')}()", ATOM
 
 
-@prints(IterVar)
-def _iter_var(printer: Printer, node: IterVar) -> Text:
+@prints(ir.IterVar)
+def _iter_var(printer: Printer, node: ir.IterVar) -> Text:
     var = printer.text(node.var)
     dom = "None" if node.dom is None else _tir_range(printer, node.dom)
     return f'{printer.tir("iter_var")}({var}, {dom}, "{ITER_TYPES[node.iter_type]}", "{node.thread_tag}")', ATOM
 
 
-def _tir_range(printer: Printer, node: Range) -> str:
+def _tir_range(printer: Printer, node: ir.Range) -> str:
     return f"{printer.tir('Range')}({printer.text(node.min)}, {printer.text(add(node.extent, node.min))})"
 
 
-@prints(Range)
-def _range(printer: Printer, node: Range) -> Text:
+@prints(ir.Range)
+def _range(printer: Printer, node: ir.Range) -> Text:
     if printer.root is node:
         return f"{printer.ir('Range')}({printer.text(node.min)}, {printer.text(add(node.extent, node.min))})", ATOM
     return _tir_range(printer, node), ATOM
@@ -259,24 +222,24 @@ def _range(printer: Printer, node: Range) -> Text:
 # ---------------------------------------------------------------------------- types
 
 
-@prints(PrimType)
-def _prim_type(printer: Printer, node: PrimType) -> Text:
+@prints(ir.PrimType)
+def _prim_type(printer: Printer, node: ir.PrimType) -> Text:
     return printer.tir(node.dtype), ATOM
 
 
-def _pointer_arguments(printer: Printer, node: PointerType) -> str:
+def _pointer_arguments(printer: Printer, node: ir.PointerType) -> str:
     element = node.element_type
-    text = f'"{element.dtype}"' if isinstance(element, PrimType) else printer.text(element)
+    text = f'"{element.dtype}"' if isinstance(element, ir.PrimType) else printer.text(element)
     return f'{text}, "{node.storage_scope}"' if node.storage_scope else text
 
 
-@prints(PointerType)
-def _pointer_type(printer: Printer, node: PointerType) -> Text:
+@prints(ir.PointerType)
+def _pointer_type(printer: Printer, node: ir.PointerType) -> Text:
     return f"{printer.tir('handle')}({_pointer_arguments(printer, node)})", ATOM
 
 
-@prints(TupleType)
-def _tuple_type(printer: Printer, node: TupleType) -> Text:
+@prints(ir.TupleType)
+def _tuple_type(printer: Printer, node: ir.TupleType) -> Text:
     return f"{printer.tir('Tuple')}({printer.values(node.fields)})" if node.fields else "None", ATOM
 
 
@@ -285,14 +248,14 @@ def _target(printer: Printer, target: Any) -> Text:
     return f"{printer.tir('target')}({printer.value(target.export())})", ATOM
 
 
-@prints(VDevice)
-def _vdevice(printer: Printer, node: VDevice) -> Text:
+@prints(ir.VDevice)
+def _vdevice(printer: Printer, node: ir.VDevice) -> Text:
     options = printer.value(None if node.target is None else node.target.export())
     return f"{printer.ir('vdevice')}({options}, {node.vdevice_id}, {quoted(node.memory_scope)})", ATOM
 
 
-@prints(DummyGlobalInfo)
-def _dummy_global_info(printer: Printer, node: DummyGlobalInfo) -> Text:
+@prints(ir.DummyGlobalInfo)
+def _dummy_global_info(printer: Printer, node: ir.DummyGlobalInfo) -> Text:
     return f"{printer.ir('dummy_global_info')}()", ATOM
 
 
@@ -307,10 +270,10 @@ _DTYPE_FIRST = frozenset(
 _DTYPE_LAST = frozenset({"tir.tvm_struct_get"})
 
 
-@prints(Call)
-def _call(printer: Printer, node: Call) -> Text:
+@prints(ir.Call)
+def _call(printer: Printer, node: ir.Call) -> Text:
     op = node.op
-    if isinstance(op, GlobalVar):
+    if isinstance(op, ir.GlobalVar):
         return f"{printer.text(op)}({printer.values(node.args)})", ATOM
     arguments = [printer.text(a) for a in node.args]
     if op.is_of_user:  # its results may be of any type
@@ -326,8 +289,8 @@ def _call(printer: Printer, node: Call) -> Text:
     return f"{printer.tir(op.script_name)}({', '.join(arguments)})", ATOM
 
 
-@prints(GlobalVar)
-def _global_var(printer: Printer, node: GlobalVar) -> Text:
+@prints(ir.GlobalVar)
+def _global_var(printer: Printer, node: ir.GlobalVar) -> Text:
     if printer.is_defined(node):
         return printer.name_of(node), ATOM
     if printer.root is node:
@@ -335,8 +298,8 @@ def _global_var(printer: Printer, node: GlobalVar) -> Text:
     return node.name_hint, ATOM
 
 
-@prints(Let)
-def _let(printer: Printer, node: Let) -> Text:
+@prints(ir.Let)
+def _let(printer: Printer, node: ir.Let) -> Text:
     var, value = printer.text(node.var), printer.text(node.value)
     return f"{printer.tir('Let')}({printer.text(node.body)}, where={{{var}: {value}}})", ATOM
 
@@ -348,8 +311,8 @@ def _lambda(names: list[str], body: str) -> str:
     return f"lambda {', '.join(names)}: {body}"
 
 
-@prints(CommReducer)
-def _comm_reducer(printer: Printer, node: CommReducer) -> Text:
+@prints(ir.CommReducer)
+def _comm_reducer(printer: Printer, node: ir.CommReducer) -> Text:
     with printer.frame(node) as frame:
         names = [printer.define_var(v, frame) for v in (*node.lhs, *node.rhs)]
         results = node.result
@@ -361,8 +324,8 @@ def _comm_reducer(printer: Printer, node: CommReducer) -> Text:
     return f"{printer.tir('comm_reducer')}({_lambda(names, body)}, [{printer.values(node.identity_element)}])", ATOM
 
 
-@prints(Reduce)
-def _reduce(printer: Printer, node: Reduce) -> Text:
+@prints(ir.Reduce)
+def _reduce(printer: Printer, node: ir.Reduce) -> Text:
     combiner = printer.text(node.combiner)
     source, init, axis = printer.values(node.source), printer.values(node.init), printer.values(node.axis)
     condition = printer.text(node.condition)
@@ -390,6 +353,6 @@ def _map_text(printer: Printer, node: Any) -> str:
 def slice_text(printer: Printer, begin: Any, extent: Any) -> str:
     """`begin`, or `begin:end` where the extent is not 1."""
     low = printer.text(begin)
-    if isinstance(extent, IntImm) and extent.value == 1:
+    if isinstance(extent, ir.IntImm) and extent.value == 1:
         return low
     return f"{low}:{printer.text(add(begin, extent))}"

@@ -5,18 +5,7 @@ from __future__ import annotations
 import keyword
 from typing import Any
 
-from tvmagic.ir import (
-    Block,
-    BlockRealize,
-    Buffer,
-    IntImm,
-    IRModule,
-    PrimFunc,
-    TupleType,
-    Var,
-    Visitor,
-    handles,
-)
+from tvmagic import ir
 from tvmagic.script.printer.buffers import ALLOC_ALIGNMENT, buffer_annotation, declaration
 from tvmagic.script.printer.core import Printer, Suite, prints
 from tvmagic.script.printer.scope import Frame
@@ -27,9 +16,9 @@ from tvmagic.script.printer.stmts import alloc_buffer, is_constant
 def _has_variables(node: Any) -> bool:
     found = False
 
-    class Finder(Visitor):
-        @handles(Var)
-        def var(self, var: Var) -> None:
+    class Finder(ir.Visitor):
+        @ir.handles(ir.Var)
+        def var(self, var: ir.Var) -> None:
             nonlocal found
             found = True
 
@@ -37,34 +26,34 @@ def _has_variables(node: Any) -> bool:
     return found
 
 
-def _is_plain(buffer: Buffer) -> bool:
+def _is_plain(buffer: ir.Buffer) -> bool:
     """Whether the type of a parameter says all about its buffer."""
     if buffer.strides or buffer.axis_separators or buffer.buffer_type:
         return False
-    if any(not isinstance(size, IntImm) and _has_variables(size) for size in buffer.shape):
+    if any(not isinstance(size, ir.IntImm) and _has_variables(size) for size in buffer.shape):
         return False
     if not is_constant(buffer.elem_offset, 0):
         return False
     return buffer.scope() == "global" and buffer.data_alignment == ALLOC_ALIGNMENT and buffer.offset_factor == 1
 
 
-def _implicit_root(function: PrimFunc) -> Block | None:
+def _implicit_root(function: ir.PrimFunc) -> ir.Block | None:
     """The root block, if the text need not say more of it than a comment."""
     realize = function.body
-    if not isinstance(realize, BlockRealize) or realize.iter_values or not is_constant(realize.predicate, 1):
+    if not isinstance(realize, ir.BlockRealize) or realize.iter_values or not is_constant(realize.predicate, 1):
         return None
     block = realize.block
     if block.annotations or block.match_buffers or block.reads or block.writes or block.init is not None:
         return None
     if block.alloc_buffers:
         return block
-    if isinstance(block.body, BlockRealize):
+    if isinstance(block.body, ir.BlockRealize):
         return block if block.body.block.iter_vars else None
-    return block if any(isinstance(s, BlockRealize) for s in statements(block.body)) else None
+    return block if any(isinstance(s, ir.BlockRealize) for s in statements(block.body)) else None
 
 
-@prints(PrimFunc)
-def _prim_func(printer: Printer, function: PrimFunc) -> Suite:
+@prints(ir.PrimFunc)
+def _prim_func(printer: Printer, function: ir.PrimFunc) -> Suite:
     symbol = function.attrs.get("global_symbol")
     name = identifier((printer.binding_names[-1] if printer.binding_names else _plain(symbol)) or "main")
     printer.start_function(function)
@@ -81,7 +70,7 @@ def _prim_func(printer: Printer, function: PrimFunc) -> Suite:
             frame.items.append(f"{left} = {right}")
         _function_body(printer, function, frame)
     result = function.ret_type
-    returns = "" if isinstance(result, TupleType) and not result.fields else f" -> {printer.text(result)}"
+    returns = "" if isinstance(result, ir.TupleType) and not result.fields else f" -> {printer.text(result)}"
     private = "" if symbol is not None else "(private=True)"
     suite = Suite((f"def {name}({', '.join(parameters)}){returns}:", frame.items))
     suite.decorator = f"@{printer.tir('prim_func')}{private}"
@@ -100,10 +89,10 @@ def _plain(value: Any) -> str | None:
     return None if value is None else str(getattr(value, "value", value))
 
 
-def _parameters(printer: Printer, function: PrimFunc, frame: Frame) -> tuple[list[str], list[tuple[str, Buffer]]]:
+def _parameters(printer: Printer, function: ir.PrimFunc, frame: Frame) -> tuple[list[str], list[tuple[str, ir.Buffer]]]:
     """The texts of the parameters, and the buffers that need lines of their own."""
     texts: list[str] = []
-    pending: list[tuple[str, Buffer]] = []
+    pending: list[tuple[str, ir.Buffer]] = []
     data_uses: dict[int, int] = {}
     for buffer in function.buffer_map.values():
         data_uses[id(buffer.data)] = data_uses.get(id(buffer.data), 0) + 1
@@ -122,7 +111,7 @@ def _parameters(printer: Printer, function: PrimFunc, frame: Frame) -> tuple[lis
     return texts, pending
 
 
-def _function_body(printer: Printer, function: PrimFunc, frame: Frame) -> None:
+def _function_body(printer: Printer, function: ir.PrimFunc, frame: Frame) -> None:
     root = _implicit_root(function) if printer.sugar else None
     if root is None:
         printer.body(function.body, frame)
@@ -135,8 +124,8 @@ def _function_body(printer: Printer, function: PrimFunc, frame: Frame) -> None:
     printer.body(root.body, frame)
 
 
-@prints(IRModule)
-def _module(printer: Printer, module: IRModule) -> Suite:
+@prints(ir.IRModule)
+def _module(printer: Printer, module: ir.IRModule) -> Suite:
     functions = sorted(module.functions.items(), key=lambda item: (item[0].name_hint == "main", item[0].name_hint))
     with printer.frame(module) as frame:
         hint = printer.binding_names[-1] if printer.binding_names else "Module"

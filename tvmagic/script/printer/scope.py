@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from tvmagic.ir import Block, Buffer, CommReducer, Kind, Node, PrimFunc, Stmt, Var
+from tvmagic import ir
 
 
 class Frame:
@@ -26,9 +26,9 @@ class Frame:
         self.in_header = False
 
 
-_WALKED = frozenset({Kind.EXPR, Kind.STMT, Kind.NODE, Kind.VAR_DEF, Kind.BUFFER_USE, Kind.BUFFER_DEF})
-_WALKED_MANY = frozenset({Kind.EXPRS, Kind.STMTS, Kind.NODES, Kind.VAR_DEFS, Kind.BUFFER_DEFS})
-_SCOPES = (Stmt, Block, PrimFunc, CommReducer)
+_WALKED = frozenset({ir.Kind.EXPR, ir.Kind.STMT, ir.Kind.NODE, ir.Kind.VAR_DEF, ir.Kind.BUFFER_USE, ir.Kind.BUFFER_DEF})
+_WALKED_MANY = frozenset({ir.Kind.EXPRS, ir.Kind.STMTS, ir.Kind.NODES, ir.Kind.VAR_DEFS, ir.Kind.BUFFER_DEFS})
+_SCOPES = (ir.Stmt, ir.Block, ir.PrimFunc, ir.CommReducer)
 Step = Callable[["CommonAncestors", Any], None]
 
 
@@ -91,13 +91,13 @@ def _first_step(walk: CommonAncestors, item: Any) -> None:
 
 
 def _step_of(cls: type) -> Step:
-    if issubclass(cls, Var):
+    if issubclass(cls, ir.Var):
         return CommonAncestors.meet
     if issubclass(cls, (tuple, list)):
         return _visit_all
     if issubclass(cls, dict):
         return _visit_dict
-    if issubclass(cls, Node):
+    if issubclass(cls, ir.Node):
         return _generate(cls)
     return _visit_nothing
 
@@ -117,7 +117,7 @@ def _visit_dict(walk: CommonAncestors, items: Any) -> None:
         walk.visit(value)
 
 
-def _walked_names(cls: type[Node]) -> tuple[list[str], list[str]]:
+def _walked_names(cls: type[ir.Node]) -> tuple[list[str], list[str]]:
     """The names of the fields to walk, with those that hold tuples told apart."""
     one: list[str] = []
     many: list[str] = []
@@ -126,20 +126,20 @@ def _walked_names(cls: type[Node]) -> tuple[list[str], list[str]]:
             many.append(field.name)
         elif field.kind in _WALKED:
             one.append(field.name)
-        elif field.kind in (Kind.ATTRS, Kind.OBJECT) or field.name in ("buffer_map", "functions", "producer"):
+        elif field.kind in (ir.Kind.ATTRS, ir.Kind.OBJECT) or field.name in ("buffer_map", "functions", "producer"):
             one.append(field.name)
     return one, many
 
 
 @cache
-def _generate(cls: type[Node]) -> Step:
+def _generate(cls: type[ir.Node]) -> Step:
     """The function that walks the fields of a class of nodes."""
     one, many = _walked_names(cls)
     if not one and not many:
         return _visit_nothing
     scope = issubclass(cls, _SCOPES) or cls.__name__ == "IndexMap"
     lines = ["key = id(node)"]
-    if issubclass(cls, Buffer):
+    if issubclass(cls, ir.Buffer):
         lines.append("if key in walk._seen: return walk.meet(node)")
     else:
         lines.append("if key in walk._seen: return")
@@ -151,7 +151,7 @@ def _generate(cls: type[Node]) -> Step:
             lines += [f"for item in node.{field.name}:", "    steps.get(type(item), first)(walk, item)"]
         elif field.name in one:
             lines += [f"item = node.{field.name}", "if item is not None: steps.get(type(item), first)(walk, item)"]
-    if issubclass(cls, Buffer):
+    if issubclass(cls, ir.Buffer):
         lines.append("walk.meet(node)")
     if scope:
         lines.append("walk.leave(key, outer)")

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from tvmagic import ir
 from tvmagic.arith.int_set import IntSet
 from tvmagic.arith.int_set_eval import eval_set
 from tvmagic.arith.strided_sets import Box, BoxUnion, Steps, eval_stride_set
-from tvmagic.ir import IntImm, IterVar, PrimExpr, ProducerLoad, Range, Var
 from tvmagic.ir.ops import floormod, greater_equal, less, logical_and, logical_or
 from tvmagic.te.schedule.graph import create_attach_path
 from tvmagic.te.schedule.stage import AttachType, Stage
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Demand = dict[Stage, BoxUnion]
 
 
-def needed_elements(sch: Schedule, ranges: Mapping[IterVar, Range], as_computed: bool = False) -> Demand:
+def needed_elements(sch: Schedule, ranges: Mapping[ir.IterVar, ir.Range], as_computed: bool = False) -> Demand:
     """The elements of each stage of a normalized schedule that its consumers read.
 
     Parameters
@@ -72,8 +72,8 @@ def _add_requests(
     stage: Stage,
     consumer: Stage,
     demand: Demand,
-    ranges: Mapping[IterVar, Range],
-    sets: Mapping[Var, IntSet],
+    ranges: Mapping[ir.IterVar, ir.Range],
+    sets: Mapping[ir.Var, IntSet],
     paths: Mapping[Operation, Any],
     as_computed: bool,
 ) -> bool:
@@ -99,7 +99,7 @@ def _add_requests(
     return True
 
 
-def _computed_box(op: ComputeOp, ranges: Mapping[IterVar, Range], sets: Mapping[Var, IntSet]) -> Box | None:
+def _computed_box(op: ComputeOp, ranges: Mapping[ir.IterVar, ir.Range], sets: Mapping[ir.Var, IntSet]) -> Box | None:
     """The box of all elements that the loops of `op` compute, over all iterations around them; `sets` are the `ranges`."""
     shape = constant_shape(op.output(0))
     assert shape is not None
@@ -107,22 +107,22 @@ def _computed_box(op: ComputeOp, ranges: Mapping[IterVar, Range], sets: Mapping[
     for iv, size in zip(op.axis, shape):
         found = eval_set(ranges[iv], sets)
         low, high = found.min(), found.max()
-        first = max(low.value, 0) if isinstance(low, IntImm) else 0
-        last = min(high.value, size - 1) if isinstance(high, IntImm) else size - 1
+        first = max(low.value, 0) if isinstance(low, ir.IntImm) else 0
+        last = min(high.value, size - 1) if isinstance(high, ir.IntImm) else size - 1
         if last < first:
             return None
         axes.append(Steps(first, last - first + 1))
     return tuple(axes)
 
 
-def _domains(op: ComputeOp, box: Box) -> dict[Var, Any] | None:
+def _domains(op: ComputeOp, box: Box) -> dict[ir.Var, Any] | None:
     """The sets of the axes of `op` for one box of its elements."""
-    domains: dict[Var, Any] = {}
+    domains: dict[ir.Var, Any] = {}
     for iv, steps in zip(op.axis, box):
         domains[iv.var] = _set_of(steps, iv.var.dtype)
     for iv in op.reduce_axis:
         range_ = iv.dom
-        if range_ is None or not (isinstance(range_.min, IntImm) and isinstance(range_.extent, IntImm)):
+        if range_ is None or not (isinstance(range_.min, ir.IntImm) and isinstance(range_.extent, ir.IntImm)):
             return None
         if range_.extent.value == 0:
             return None
@@ -136,7 +136,7 @@ def _set_of(steps: Steps, dtype: Any) -> Any:
     return StrideSet(steps.first, steps.count, steps.stride, dtype=dtype)
 
 
-def _requested(load: ProducerLoad, domains: Mapping[Var, Any]) -> list[Steps] | None:
+def _requested(load: ir.ProducerLoad, domains: Mapping[ir.Var, Any]) -> list[Steps] | None:
     """The box of elements that one load reads; None if it reads none inside the tensor."""
     tensor: Tensor = load.producer
     shape = constant_shape(tensor)
@@ -152,22 +152,22 @@ def _requested(load: ProducerLoad, domains: Mapping[Var, Any]) -> list[Steps] | 
     return box
 
 
-def _interval_steps(index: PrimExpr, domains: Mapping[Var, Any], size: int) -> Steps:
+def _interval_steps(index: ir.PrimExpr, domains: Mapping[ir.Var, Any], size: int) -> Steps:
     intervals = {v: d.covering() if hasattr(d, "covering") else d for v, d in domains.items()}
     found = eval_set(index, intervals)
     low, high = found.min(), found.max()
-    if isinstance(low, IntImm) and isinstance(high, IntImm) and low.value <= high.value:
+    if isinstance(low, ir.IntImm) and isinstance(high, ir.IntImm) and low.value <= high.value:
         return Steps(low.value, high.value - low.value + 1)
     return Steps(0, size)
 
 
-def box_condition(op: BaseComputeOp, union: BoxUnion) -> PrimExpr:
+def box_condition(op: BaseComputeOp, union: BoxUnion) -> ir.PrimExpr:
     """That the axes of `op` are at one of the needed elements."""
-    result: PrimExpr | None = None
+    result: ir.PrimExpr | None = None
     hull = [Steps(min(b[k].first for b in union.boxes), 1) for k in range(union.ndim)]
     ends = [max(b[k].last for b in union.boxes) for k in range(union.ndim)]
     for box in union.boxes:
-        inside: PrimExpr | None = None
+        inside: ir.PrimExpr | None = None
         for iv, steps, low, high in zip(op.axis, box, hull, ends):
             for condition in _axis_conditions(iv.var, steps, low.first, high):
                 inside = condition if inside is None else logical_and(inside, condition)
@@ -177,8 +177,8 @@ def box_condition(op: BaseComputeOp, union: BoxUnion) -> PrimExpr:
     return result
 
 
-def _axis_conditions(var: Var, steps: Steps, low: int, high: int) -> list[PrimExpr]:
-    conditions: list[PrimExpr] = []
+def _axis_conditions(var: ir.Var, steps: Steps, low: int, high: int) -> list[ir.PrimExpr]:
+    conditions: list[ir.PrimExpr] = []
     if steps.first > low:
         conditions.append(greater_equal(var, steps.first))
     if steps.last < high:

@@ -13,22 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tvmagic import ir
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    AttrStmt,
-    For,
-    IfThenElse,
-    IntImm,
-    IterVar,
-    LetStmt,
-    ProducerStore,
-    Range,
-    Stmt,
-    Var,
-    Visitor,
-    handles,
-    post_order_visit,
-)
 from tvmagic.ir.query import strip_likely
 from tvmagic.te.exact.required_regions import needed_elements
 from tvmagic.te.numpy_eval import ArrayEvaluator
@@ -60,7 +46,7 @@ class StageWaste:
         return f"`{self.stage}` computes {self.computed} elements, {self.used} are used{share}"
 
 
-def stage_waste(sch: Schedule, stmt: Stmt, ranges: Mapping[IterVar, Range]) -> list[StageWaste]:
+def stage_waste(sch: Schedule, stmt: ir.Stmt, ranges: Mapping[ir.IterVar, ir.Range]) -> list[StageWaste]:
     """For each stage that a normalized schedule computes, elements computed in `stmt` against elements used."""
     counter = _Counter()
     counter.visit(stmt)
@@ -75,14 +61,14 @@ def stage_waste(sch: Schedule, stmt: Stmt, ranges: Mapping[IterVar, Range]) -> l
     return report
 
 
-class _Counter(Visitor):
+class _Counter(ir.Visitor):
     """Counts how often each store runs; `stores` holds the counts of a tensor's stores in order."""
 
     def __init__(self) -> None:
         self.stores: dict[Tensor, list[int | None]] = {}
-        self.loops: list[tuple[Var, int]] = []
-        self.axes: dict[Var, frozenset[int]] = {}  # the loops that a variable depends on, by their depth
-        self.lets: dict[Var, np.ndarray] = {}
+        self.loops: list[tuple[ir.Var, int]] = []
+        self.axes: dict[ir.Var, frozenset[int]] = {}  # the loops that a variable depends on, by their depth
+        self.lets: dict[ir.Var, np.ndarray] = {}
         self.guards: list[np.ndarray] = []
         self.unknown = 0
 
@@ -96,14 +82,14 @@ class _Counter(Visitor):
             return sum(known)
         work = 1
         for iv in op.reduce_axis:
-            if iv.dom is None or not isinstance(iv.dom.extent, IntImm):
+            if iv.dom is None or not isinstance(iv.dom.extent, ir.IntImm):
                 return None
             work *= iv.dom.extent.value
         half = len(known) // 2  # initializations and updates are in pairs
         return sum(known[half:] if len(known) == 2 else known[1::2]) // work if work else None
 
-    @handles(For)
-    def loop(self, node: For) -> None:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> None:
         axis = len(self.loops)
         extent, guard = self._extent(node, axis)
         if extent is None or axis >= MAX_DEPTH:
@@ -120,9 +106,9 @@ class _Counter(Visitor):
             self.guards.pop()
         self.loops.pop()
 
-    def _extent(self, node: For, axis: int) -> tuple[int | None, Any]:
+    def _extent(self, node: ir.For, axis: int) -> tuple[int | None, Any]:
         """The largest extent of a loop, and where that differs the guard that stands for it."""
-        if isinstance(node.extent, IntImm):
+        if isinstance(node.extent, ir.IntImm):
             return max(node.extent.value, 0), None
         value = self._value(node.extent)
         if value is None:
@@ -134,8 +120,8 @@ class _Counter(Visitor):
 
     def _value(self, value: Any) -> Any:
         """An expression as an array over the loops that it depends on; None if it has no value or too many."""
-        variables: dict[Var, None] = {}
-        post_order_visit(value, lambda node: variables.setdefault(node) if isinstance(node, Var) else None)
+        variables: dict[ir.Var, None] = {}
+        ir.post_order_visit(value, lambda node: variables.setdefault(node) if isinstance(node, ir.Var) else None)
         used = [v for v in variables if v in self.axes]
         if math.prod(self.loops[a][1] for a in frozenset().union(*(self.axes[v] for v in used))) > LIMIT:
             return None
@@ -145,12 +131,12 @@ class _Counter(Visitor):
         except TVMagicError:  # what has no value in NumPy is not known
             return None
 
-    def _loop_values(self, var: Var) -> np.ndarray:
+    def _loop_values(self, var: ir.Var) -> np.ndarray:
         (axis,) = self.axes[var]
         return _steps(self.loops[axis][1], axis)
 
-    @handles(IfThenElse)
-    def branch(self, node: IfThenElse) -> None:
+    @ir.handles(ir.IfThenElse)
+    def branch(self, node: ir.IfThenElse) -> None:
         guard = self._value(strip_likely(node.condition))
         if guard is None:
             self.unknown += 1
@@ -162,20 +148,20 @@ class _Counter(Visitor):
         else:
             self.guards.pop()
 
-    @handles(LetStmt)
-    def let(self, node: LetStmt) -> None:
+    @ir.handles(ir.LetStmt)
+    def let(self, node: ir.LetStmt) -> None:
         value = self._value(node.value)
         if value is not None:
             self.lets[node.var] = value
             self.axes[node.var] = frozenset(a for a in range(value.ndim) if value.shape[value.ndim - 1 - a] > 1)
         self.visit(node.body)
 
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> None:
+    @ir.handles(ir.AttrStmt)
+    def attribute(self, node: ir.AttrStmt) -> None:
         self.visit(node.body)
 
-    @handles(ProducerStore)
-    def store(self, node: ProducerStore) -> None:
+    @ir.handles(ir.ProducerStore)
+    def store(self, node: ir.ProducerStore) -> None:
         self.stores.setdefault(node.producer, []).append(None if self.unknown else self._count())
 
     def _count(self) -> int | None:

@@ -2,29 +2,10 @@
 
 from __future__ import annotations
 
+from tvmagic import ir
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.arith.reducer_laws import can_regroup
 from tvmagic.errors import ScheduleError
-from tvmagic.ir import (
-    Allocate,
-    AttrStmt,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Call,
-    Evaluate,
-    IntImm,
-    IterVar,
-    PointerType,
-    PrimExpr,
-    PrimType,
-    ProducerStore,
-    Reduce,
-    SeqStmt,
-    Stmt,
-    Var,
-    stored_together,
-)
 from tvmagic.te.reduction import LAWS, combine, unproved_law
 from tvmagic.te.schedule.loop_nest import LoopContext, Values, if_nest, make_loop_nest, merge_nest, substitute_values
 from tvmagic.te.schedule.message_passing import make_bound_check, pass_down_mask
@@ -33,10 +14,10 @@ from tvmagic.te.schedule.stage import Stage
 from tvmagic.te.schedule.thread_memory import bound_thread, is_serial_reduction
 from tvmagic.te.tensor import ComputeOp, loaded_tensors
 
-_TRUE = IntImm("bool", 1)
+_TRUE = ir.IntImm("bool", 1)
 
 
-def make_cross_thread_reduction(stage: Stage, context: LoopContext) -> Stmt:
+def make_cross_thread_reduction(stage: Stage, context: LoopContext) -> ir.Stmt:
     """The loops of `stage`, those over threads around its other reduction loops.
 
     Other reduction loops run before, into `normal_reduce_temp*`; `tvm_thread_allreduce` gives the result to all
@@ -46,7 +27,7 @@ def make_cross_thread_reduction(stage: Stage, context: LoopContext) -> Stmt:
     """
     op = stage.op
     assert isinstance(op, ComputeOp)
-    reduces = [body for body in op.body if isinstance(body, Reduce)]
+    reduces = [body for body in op.body if isinstance(body, ir.Reduce)]
     first = reduces[0]
     skip = _reduction_loops(stage, op)
     _check_start_and_laws(stage, first)
@@ -54,15 +35,15 @@ def make_cross_thread_reduction(stage: Stage, context: LoopContext) -> Stmt:
     nest = make_loop_nest(stage, context, values)
     checks = make_bound_check(stage, context.ranges, values, context.prover)
     ends = make_bound_check(stage, context.ranges, values, context.prover, skip)
-    common: list[list[Stmt]] = []
-    own: list[list[Stmt]] = []
+    common: list[list[ir.Stmt]] = []
+    own: list[list[ir.Stmt]] = []
     for iv, level in zip(stage.leaf_iter_vars, nest[1:]):
         (own if is_serial_reduction(stage, iv) else common).append(level)
     _check_places(stage, context)
     _check_element(stage, op, context)
     results = [_scratch(f"reduce_temp{i}", reduce) for i, reduce in enumerate(reduces)]
     always = is_const(first.condition, 1)
-    partial: list[Buffer] = []
+    partial: list[ir.Buffer] = []
     reads_beyond = len(checks) > len(ends) or (ends and not _reads_only_inside(stage, first, context))
     if own or not always or reads_beyond:
         partial = [_scratch(f"normal_reduce_temp{i}", reduce) for i, reduce in enumerate(reduces)]
@@ -70,18 +51,20 @@ def make_cross_thread_reduction(stage: Stage, context: LoopContext) -> Stmt:
     parts = [_allreduce(stage, first, sources, results)]
     if partial:
         parts = [*_own_part(first, partial, [*own, if_nest([*checks, first.condition])]), *parts]
-    stores = [ProducerStore(t, _value(b), [iv.var for iv in op.axis], stage.span) for t, b in zip(op.outputs, results)]
+    stores = [
+        ir.ProducerStore(t, _value(b), [iv.var for iv in op.axis], stage.span) for t, b in zip(op.outputs, results)
+    ]
     stored = [] if stage.store_predicate is None else [stage.store_predicate]
     stored += [*ends, _TRUE] if always else ends
-    parts.append(merge_nest([if_nest(stored)], SeqStmt.flatten(*stores)))
-    body = SeqStmt.flatten(*parts)
+    parts.append(merge_nest([if_nest(stored)], ir.SeqStmt.flatten(*stores)))
+    body = ir.SeqStmt.flatten(*parts)
     for i in reversed(range(len(reduces))):
         for buffer in (results[i], *partial[i : i + 1]):
-            body = Allocate(buffer.data, buffer.dtype, buffer.shape, _TRUE, body, span=stage.span)
+            body = ir.Allocate(buffer.data, buffer.dtype, buffer.shape, _TRUE, body, span=stage.span)
     return merge_nest(common, substitute_values(body, values))
 
 
-def _check_start_and_laws(stage: Stage, reduce: Reduce) -> None:
+def _check_start_and_laws(stage: Stage, reduce: ir.Reduce) -> None:
     """Check that the threads can start from the neutral element and combine their parts in any order."""
     if reduce.init:
         raise ScheduleError(
@@ -135,13 +118,13 @@ def _check_element(stage: Stage, op: ComputeOp, context: LoopContext) -> None:
         spec = spec.attach_stage.get_attach_spec()
 
 
-def _reads_only_inside(stage: Stage, reduce: Reduce, context: LoopContext) -> bool:
+def _reads_only_inside(stage: Stage, reduce: ir.Reduce, context: LoopContext) -> bool:
     """Whether all that is reduced was computed inside the loops of `stage`, for each thread's own place."""
     inside = {other.op for other in context.inside.get(stage, {})}
     return all(tensor.op in inside for source in reduce.source for tensor in loaded_tensors(source))
 
 
-def _reduction_loops(stage: Stage, op: ComputeOp) -> set[IterVar]:
+def _reduction_loops(stage: Stage, op: ComputeOp) -> set[ir.IterVar]:
     """The loops of the reduction, and what they were split from."""
     output, reduction = 1, 2
     masks: Masks = dict.fromkeys(op.reduce_axis, reduction)
@@ -159,27 +142,27 @@ def _reduction_loops(stage: Stage, op: ComputeOp) -> set[IterVar]:
     return {iv for iv, mask in masks.items() if mask == reduction}
 
 
-def _scratch(name: str, reduce: Reduce) -> Buffer:
+def _scratch(name: str, reduce: ir.Reduce) -> ir.Buffer:
     """A value that each thread has of its own."""
-    data = Var(name, PointerType(PrimType(reduce.dtype), "local"))
-    return Buffer(data, reduce.dtype, (1,), None, None, name)
+    data = ir.Var(name, ir.PointerType(ir.PrimType(reduce.dtype), "local"))
+    return ir.Buffer(data, reduce.dtype, (1,), None, None, name)
 
 
-def _value(buffer: Buffer) -> PrimExpr:
-    return BufferLoad(buffer, (0,))
+def _value(buffer: ir.Buffer) -> ir.PrimExpr:
+    return ir.BufferLoad(buffer, (0,))
 
 
-def _own_part(reduce: Reduce, partial: list[Buffer], loops: list[list[Stmt]]) -> list[Stmt]:
+def _own_part(reduce: ir.Reduce, partial: list[ir.Buffer], loops: list[list[ir.Stmt]]) -> list[ir.Stmt]:
     """What one thread reduces itself: the start, and the loops with the update."""
-    start: list[Stmt] = [BufferStore(b, v, (0,)) for b, v in zip(partial, reduce.combiner.identity_element)]
+    start: list[ir.Stmt] = [ir.BufferStore(b, v, (0,)) for b, v in zip(partial, reduce.combiner.identity_element)]
     combined = combine(reduce.combiner, [_value(b) for b in partial], reduce.source)
-    update = stored_together([BufferStore(b, v, (0,)) for b, v in zip(partial, combined)])
+    update = ir.stored_together([ir.BufferStore(b, v, (0,)) for b, v in zip(partial, combined)])
     return [*start, merge_nest(loops, update)]
 
 
-def _allreduce(stage: Stage, reduce: Reduce, sources: list[PrimExpr], results: list[Buffer]) -> Stmt:
+def _allreduce(stage: Stage, reduce: ir.Reduce, sources: list[ir.PrimExpr], results: list[ir.Buffer]) -> ir.Stmt:
     threads = [thread.var for iv in stage.leaf_iter_vars if (thread := bound_thread(stage, iv)) is not None]
-    args = [IntImm("uint32", len(results)), *sources, _TRUE, *map(_value, results), *threads]
-    call = Evaluate(Call("handle", "tir.tvm_thread_allreduce", args), stage.span)
-    nothing = Call("handle", "tir.reinterpret", [IntImm("uint64", 0)])
-    return AttrStmt(reduce.combiner, "reduce_scope", nothing, call, stage.span)
+    args = [ir.IntImm("uint32", len(results)), *sources, _TRUE, *map(_value, results), *threads]
+    call = ir.Evaluate(ir.Call("handle", "tir.tvm_thread_allreduce", args), stage.span)
+    nothing = ir.Call("handle", "tir.reinterpret", [ir.IntImm("uint64", 0)])
+    return ir.AttrStmt(reduce.combiner, "reduce_scope", nothing, call, stage.span)

@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set import IntervalSet, IntSet, is_neg_inf, is_pos_inf, union
 from tvmagic.arith.int_set_eval import eval_set
 from tvmagic.errors import DefectError, ScheduleError
-from tvmagic.ir import IntImm, IterVar, PrimExpr, Range, Var, substitute
 from tvmagic.ir.deep_recursion import deep
 from tvmagic.ir.ops import greater_equal, less_equal, make_zero
 from tvmagic.ir.query import variables_in
@@ -50,11 +50,11 @@ if TYPE_CHECKING:
 
 # For each axis of a tensor the sets that its consumers ask for.
 TensorDom = list[list[IntSet]]
-RootSets = dict[Var, IntSet]
+RootSets = dict[ir.Var, IntSet]
 
 
 @deep
-def infer_bound(sch: Schedule) -> dict[IterVar, Range]:
+def infer_bound(sch: Schedule) -> dict[ir.IterVar, ir.Range]:
     """The range of every iteration variable of a normalized schedule."""
     context = BoundContext(sch)
     analyzer = Analyzer()
@@ -78,7 +78,7 @@ def infer_bound(sch: Schedule) -> dict[IterVar, Range]:
         if is_recording():
             _note_down(stage, context, known)
     simplify = analyzer.simplify
-    return {iv: Range.from_min_extent(simplify(r.min), simplify(r.extent)) for iv, r in context.ranges.items()}
+    return {iv: ir.Range.from_min_extent(simplify(r.min), simplify(r.extent)) for iv, r in context.ranges.items()}
 
 
 def _check_unused(stage: Stage, context: BoundContext) -> None:
@@ -184,7 +184,7 @@ def _check_threads(stage: Stage, context: BoundContext) -> None:
 
 def leaf_sets(
     stage: Stage, consumer: Stage, ranks: tuple[int, int], context: BoundContext
-) -> tuple[dict[IterVar, IntSet], RootSets]:
+) -> tuple[dict[ir.IterVar, IntSet], RootSets]:
     """Phase 1: the sets of the loops of `consumer`, as `stage` sees them.
 
     Case 1: a loop of one iteration is the point of its minimum. Case 2: a loop around `stage` is
@@ -193,7 +193,7 @@ def leaf_sets(
     Returns also the sets of the loops around the consumer that do not enclose `stage`, and of threads each of which
     computes for itself what it reads.
     """
-    sets: dict[IterVar, IntSet] = {}
+    sets: dict[ir.IterVar, IntSet] = {}
     relaxed: RootSets = {}
     path = context.paths[stage.op]
     place = path[0] if path else None
@@ -249,7 +249,7 @@ def _outside(stage: Stage, context: BoundContext) -> str:
     return f"{', '.join(names)} and {last}" if names else last
 
 
-def _value_of(consumer: Stage, iv: IterVar, range_: Range, context: BoundContext) -> PrimExpr:
+def _value_of(consumer: Stage, iv: ir.IterVar, range_: ir.Range, context: BoundContext) -> ir.PrimExpr:
     """The value of a loop inside it. Threads count from 0, whatever the loop begins with.
 
     If each thread computes for itself what it reads, that is one iteration.
@@ -261,18 +261,18 @@ def _value_of(consumer: Stage, iv: IterVar, range_: Range, context: BoundContext
     return plus(context.threads[iv].var, range_.min)
 
 
-def _is_own_of_threads(stage: Stage, iv: IterVar, context: BoundContext) -> bool:
+def _is_own_of_threads(stage: Stage, iv: ir.IterVar, context: BoundContext) -> bool:
     """Whether each thread computes for itself the one iteration of a loop of `stage` that it reads."""
     thread = context.threads.get(iv)
     return thread is not None and computed_by_each_thread(stage, iv, thread, context.memory_ranks)
 
 
-def _all_threads(range_: Range) -> IntSet:
+def _all_threads(range_: ir.Range) -> IntSet:
     """The threads that a loop of this range is bound to: they count from 0."""
-    return IntSet.from_range(Range.from_min_extent(make_zero(range_.extent.dtype), range_.extent))
+    return IntSet.from_range(ir.Range.from_min_extent(make_zero(range_.extent.dtype), range_.extent))
 
 
-def needs_relax(iv: IterVar, found_attach: bool, ranks: tuple[int, int], context: BoundContext) -> bool:
+def needs_relax(iv: ir.IterVar, found_attach: bool, ranks: tuple[int, int], context: BoundContext) -> bool:
     """Whether all iterations of `iv` are needed at once by a stage in memory of these `ranks`, the second one for
     virtual threads."""
     tag = context.thread_tag(iv)
@@ -290,7 +290,7 @@ def needs_relax(iv: IterVar, found_attach: bool, ranks: tuple[int, int], context
 
 
 def root_sets(
-    consumer: Stage, sets: dict[IterVar, IntSet], relaxed: RootSets, analyzer: Analyzer, context: BoundContext
+    consumer: Stage, sets: dict[ir.IterVar, IntSet], relaxed: RootSets, analyzer: Analyzer, context: BoundContext
 ) -> RootSets:
     """Phase 2: the sets of the root variables of `consumer`, from those of its loops.
 
@@ -351,14 +351,14 @@ def _request_tensor_compute(op: Any, analyzer: Analyzer, roots: RootSets, reques
 def _request_extern(op: Any, analyzer: Analyzer, roots: RootSets, requests: dict[Tensor, TensorDom]) -> None:
     for tensor in op.inputs:
         for axis, size in enumerate(tensor.shape if tensor in requests else ()):
-            requests[tensor][axis].append(IntSet.from_range(Range.from_min_extent(make_zero(size.dtype), size)))
+            requests[tensor][axis].append(IntSet.from_range(ir.Range.from_min_extent(make_zero(size.dtype), size)))
 
 
 def _request_scan(op: Any, analyzer: Analyzer, roots: RootSets, requests: dict[Tensor, TensorDom]) -> None:
     for i, (init, update) in enumerate(zip(op.init, op.update)):
         spatial = [roots[iv.var] for iv in op.spatial_axes(i)]
         steps = init.shape[0]
-        first = IntSet.from_range(Range.from_min_extent(make_zero(steps.dtype), steps))
+        first = IntSet.from_range(ir.Range.from_min_extent(make_zero(steps.dtype), steps))
         for tensor, time in ((init, first), (update, roots[op.scan_axis.var])):
             for axis, wanted in enumerate([time, *spatial] if tensor in requests else ()):
                 requests[tensor][axis].append(wanted)
@@ -381,7 +381,7 @@ def gather_bound(stage: Stage, requests: Mapping[Tensor, TensorDom], context: Bo
     op, ranges = stage.op, context.ranges
     if isinstance(op, BaseComputeOp):
         for axis, iv in enumerate(op.axis):
-            if iv.iter_type == IterVar.Opaque:  # inside an intrinsic, which computes all of it
+            if iv.iter_type == ir.IterVar.Opaque:  # inside an intrinsic, which computes all of it
                 assert iv.dom is not None
                 ranges[iv] = iv.dom
                 continue
@@ -394,7 +394,7 @@ def gather_bound(stage: Stage, requests: Mapping[Tensor, TensorDom], context: Bo
         _gather_scan(stage, op, requests, context)
 
 
-def _cover(stage: Stage, iv: IterVar, wanted: list[IntSet]) -> Range:
+def _cover(stage: Stage, iv: ir.IterVar, wanted: list[IntSet]) -> ir.Range:
     """The range that covers the union of `wanted`; the domain of `iv` if it has no end."""
     assert iv.dom is not None
     result = union(wanted).cover_range(iv.dom)
@@ -413,7 +413,7 @@ def _gather_scan(stage: Stage, op: ScanOp, requests: Mapping[Tensor, TensorDom],
     steps = _cover(stage, op.scan_axis, [s for t in op.outputs for s in requests[t][0]])
     last = Analyzer().simplify(steps.extent + steps.min - domain.min)
     ranges = context.ranges
-    ranges[op.scan_axis] = domain if "time" in overrun else Range.from_min_extent(domain.min, last)
+    ranges[op.scan_axis] = domain if "time" in overrun else ir.Range.from_min_extent(domain.min, last)
     fixed = scan_fix_point_analysis(op)
     for i, tensor in enumerate(op.outputs):
         for k, iv in enumerate(op.spatial_axes(i)):
@@ -453,18 +453,18 @@ _CASES = {
 }
 
 
-def _note_leaf(stage: Stage, consumer: Stage, iv: IterVar, range_: Range, case: int, found: IntSet) -> None:
+def _note_leaf(stage: Stage, consumer: Stage, iv: ir.IterVar, range_: ir.Range, case: int, found: IntSet) -> None:
     text = f"`{iv.var.name}` of `{consumer.name}` for `{stage.name}`: {_CASES[case]}"
     note("infer_bound.leaf", text, stage=stage.name, consumer=consumer.name, leaf=iv.var.name, case=case,
          range=(str(range_.min), str(range_.extent)), set=_text(found))  # fmt: skip
 
 
-def _note_relaxed(stage: Stage, consumer: Stage, iv: IterVar, found: IntSet) -> None:
+def _note_relaxed(stage: Stage, consumer: Stage, iv: ir.IterVar, found: IntSet) -> None:
     text = f"`{iv.var.name}` around `{consumer.name}`: `{stage.name}` is outside it, so all iterations"
     note("infer_bound.relax", text, stage=stage.name, consumer=consumer.name, loop=iv.var.name, set=_text(found))
 
 
-def _simple(expr: PrimExpr) -> PrimExpr:
+def _simple(expr: ir.PrimExpr) -> ir.PrimExpr:
     return Analyzer().simplify(expr)
 
 
@@ -474,21 +474,21 @@ def _text(found: IntSet) -> tuple[str, str]:
     return str(low if is_neg_inf(low) else _simple(low)), str(high if is_pos_inf(high) else _simple(high))
 
 
-def _first(domain: Range, computed: Range, asked: list[IntSet]) -> dict[str, Any] | None:
+def _first(domain: ir.Range, computed: ir.Range, asked: list[IntSet]) -> dict[str, Any] | None:
     """The first and last element of an axis, of what is computed and of each request, in the first iteration of the
     loops around; None if these are not all numbers."""
     ends = [(domain.min, domain.min + domain.extent - 1), (computed.min, computed.min + computed.extent - 1)]
     ends += [(s.min(), s.max()) for s in asked]
     found: list[tuple[int, int]] = []
     for pair in ends:
-        low, high = (_simple(substitute(end, lambda var: make_zero(var.dtype))) for end in pair)
-        if not isinstance(low, IntImm) or not isinstance(high, IntImm):
+        low, high = (_simple(ir.substitute(end, lambda var: make_zero(var.dtype))) for end in pair)
+        if not isinstance(low, ir.IntImm) or not isinstance(high, ir.IntImm):
             return None
         found.append((low.value, high.value))
     return {"domain": found[0], "computed": found[1], "asked": found[2:]}
 
 
-def _note_up(consumer: Stage, cases: list[tuple[Any, str]], sets: Mapping[IterVar, IntSet], roots: RootSets) -> None:
+def _note_up(consumer: Stage, cases: list[tuple[Any, str]], sets: Mapping[ir.IterVar, IntSet], roots: RootSets) -> None:
     shown = [
         {"relation": repr(r), "case": case, "sets": {iv.var.name: _text(sets[iv]) for iv in r.parents()}}
         for r, case in cases
@@ -507,7 +507,7 @@ def _note_requests(
              stage=stage.name, consumer=consumer.name, tensor=tensor.name, dom=wanted)  # fmt: skip
 
 
-def _note_down(stage: Stage, context: BoundContext, known: set[IterVar]) -> None:
+def _note_down(stage: Stage, context: BoundContext, known: set[ir.IterVar]) -> None:
     shown = {iv.var.name: (str(r.min), str(r.extent)) for iv, r in context.ranges.items() if iv not in known}
     note("infer_bound.down", f"the ranges of `{stage.name}`'s roots passed down to its loops",
          stage=stage.name, ranges=shown)  # fmt: skip

@@ -5,22 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from tvmagic import ir
 from tvmagic.errors import ScheduleError
-from tvmagic.ir import (
-    Call,
-    CallEffect,
-    CommReducer,
-    GlobalVar,
-    Let,
-    Mutator,
-    Op,
-    PrimExpr,
-    ProducerLoad,
-    Reduce,
-    Var,
-    handles,
-    post_order_visit,
-)
 from tvmagic.te.schedule.dataflow import follow_prefetches
 from tvmagic.te.schedule.stage import AttachType, Stage
 from tvmagic.te.tensor import ComputeOp, ExternOp, Operation, ScanOp, Tensor, TensorComputeOp, mutate_bodies
@@ -90,7 +76,7 @@ def _inlinable(stage: Stage) -> ComputeOp:
             span=stage.span,
             code="te.compute_inline.several_outputs",
         )
-    if isinstance(op.body[0], Reduce):
+    if isinstance(op.body[0], ir.Reduce):
         raise ScheduleError(
             f"stage `{stage.name}` is a reduction and cannot be inlined",
             span=stage.span,
@@ -120,19 +106,19 @@ def _check_reader(stage: Stage, op: Operation, inlined: Mapping[Operation, Compu
             )
 
 
-class _Inliner(Mutator):
+class _Inliner(ir.Mutator):
     """Replaces reads of inlined tensors by their bodies, with the indices in place of the axes."""
 
     def __init__(self, inlined: Mapping[Operation, ComputeOp]) -> None:
         self.inlined = inlined
-        self.values: dict[Var, PrimExpr] = {}
+        self.values: dict[ir.Var, ir.PrimExpr] = {}
 
-    @handles(Var)
-    def var(self, var: Var) -> Any:
+    @ir.handles(ir.Var)
+    def var(self, var: ir.Var) -> Any:
         return self.values.get(var, var)
 
-    @handles(ProducerLoad)
-    def load(self, node: ProducerLoad) -> Any:
+    @ir.handles(ir.ProducerLoad)
+    def load(self, node: ir.ProducerLoad) -> Any:
         node = self.visit_children(node)
         op = self.inlined.get(node.producer.op)
         if op is None:
@@ -143,29 +129,29 @@ class _Inliner(Mutator):
             self.values = {}
             body = self.visit(op.body[0])
             for axis, index in zip(axes, node.indices):
-                body = Let(axis, index, body)
+                body = ir.Let(axis, index, body)
         else:
             self.values = dict(zip(axes, node.indices))
             body = self.visit(op.body[0])
         self.values = outer
         return body
 
-    @handles(CommReducer)
-    def combiner(self, node: CommReducer) -> Any:
+    @ir.handles(ir.CommReducer)
+    def combiner(self, node: ir.CommReducer) -> Any:
         return node
 
 
-def _has_effect(index: PrimExpr) -> bool:
+def _has_effect(index: ir.PrimExpr) -> bool:
     """Whether computing `index` twice would differ from computing it once."""
     found = False
 
     def look(node: Any) -> None:
         nonlocal found
-        if isinstance(node, Call):
-            if isinstance(node.op, GlobalVar):
+        if isinstance(node, ir.Call):
+            if isinstance(node.op, ir.GlobalVar):
                 found = True
-            elif isinstance(node.op, Op) and node.op.effect > CallEffect.READ_STATE:
+            elif isinstance(node.op, ir.Op) and node.op.effect > ir.CallEffect.READ_STATE:
                 found = True
 
-    post_order_visit(index, look)
+    ir.post_order_visit(index, look)
     return found

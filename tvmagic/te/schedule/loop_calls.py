@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.reducer_laws import can_reorder
-from tvmagic.ir import IntImm, IterVar, PrimExpr, Range, Reduce, Span, Var
 from tvmagic.te.reduction import unproved_law
 from tvmagic.te.schedule.relations import Fuse, Singleton, Split
 from tvmagic.te.schedule.stage_state import StageState
 
-_DIVISIBLE = (IterVar.DataPar, IterVar.CommReduce, IterVar.Ordered)
-_MOVABLE = (IterVar.DataPar, IterVar.CommReduce, IterVar.ThreadIndex)
+_DIVISIBLE = (ir.IterVar.DataPar, ir.IterVar.CommReduce, ir.IterVar.Ordered)
+_MOVABLE = (ir.IterVar.DataPar, ir.IterVar.CommReduce, ir.IterVar.ThreadIndex)
 
 
 class LoopCalls(StageState):
     """The calls of a stage that make loops of other loops, and order them."""
 
     def split(
-        self, parent: IterVar, factor: Any = None, nparts: Any = None, disable_predication: bool = False
-    ) -> tuple[IterVar, IterVar]:
+        self, parent: ir.IterVar, factor: Any = None, nparts: Any = None, disable_predication: bool = False
+    ) -> tuple[ir.IterVar, ir.IterVar]:
         """Split a loop into blocks of `factor` iterations, or into `nparts` blocks.
 
         Returns the loop over the blocks and the loop inside a block. With `disable_predication`
@@ -54,7 +54,7 @@ class LoopCalls(StageState):
         disable_predication = self.check_flag(disable_predication, "split", "disable_predication")
         position, size = self._check_split(parent, factor if factor is not None else nparts)
         outer, inner = (
-            IterVar(None, parent.var.copy_with_suffix(suffix), parent.iter_type, span=Span.made_of(parent))
+            ir.IterVar(None, parent.var.copy_with_suffix(suffix), parent.iter_type, span=ir.Span.made_of(parent))
             for suffix in (".outer", ".inner")
         )
         sizes = (size, None) if factor is not None else (None, size)
@@ -63,22 +63,22 @@ class LoopCalls(StageState):
         self.leaf_iter_vars[position : position + 1] = [outer, inner]
         return outer, inner
 
-    def _check_split(self, parent: IterVar, size: Any) -> tuple[int, PrimExpr]:
+    def _check_split(self, parent: ir.IterVar, size: Any) -> tuple[int, ir.PrimExpr]:
         """The place of a loop that can be split, and the size as an expression."""
         position = self.leaf_position(parent, "split")
         self.check_type(parent, _DIVISIBLE, "split")
         result = self.check_size(size, f"split of `{parent.var.name}`")
-        if isinstance(result, IntImm) and result.value <= 0:
+        if isinstance(result, ir.IntImm) and result.value <= 0:
             raise self.error(
                 f"split of `{parent.var.name}` by {result.value}, which is not positive",
                 "a factor is 1 or more",
                 code="te.split.factor_not_positive",
             )
-        if isinstance(result, IntImm):
+        if isinstance(result, ir.IntImm):
             self.check_fits(result.value, parent, "split")
         return position, result
 
-    def fuse(self, *args: IterVar) -> IterVar:
+    def fuse(self, *args: ir.IterVar) -> ir.IterVar:
         """Fuse adjacent loops, outermost first, into one.
 
         Without arguments: a new outermost loop of one iteration.
@@ -101,7 +101,7 @@ class LoopCalls(StageState):
                 B_1[i_j_fused] = A_1[i_j_fused] + T.float32(1.0)
         """
         if not args:
-            singleton = IterVar(Range.from_min_extent(0, 1), Var("singleton", "int32"), IterVar.DataPar)
+            singleton = ir.IterVar(ir.Range.from_min_extent(0, 1), ir.Var("singleton", "int32"), ir.IterVar.DataPar)
             self.relations.append(Singleton(singleton))
             self.all_iter_vars.append(singleton)
             self.leaf_iter_vars.insert(0, singleton)
@@ -112,7 +112,7 @@ class LoopCalls(StageState):
             fused = self._fuse_two(fused, iv)
         return fused
 
-    def _check_fuse(self, loops: Sequence[IterVar]) -> None:
+    def _check_fuse(self, loops: Sequence[ir.IterVar]) -> None:
         """Each loop is next to those before it, without a gap between them."""
         first = last = self.leaf_position(loops[0], "fuse")
         for before, iv in zip(loops, loops[1:]):
@@ -127,23 +127,23 @@ class LoopCalls(StageState):
                 )
             first, last = min(first, position), max(last, position)
 
-    def _fuse_two(self, outer: IterVar, inner: IterVar) -> IterVar:
+    def _fuse_two(self, outer: ir.IterVar, inner: ir.IterVar) -> ir.IterVar:
         first, second = self.leaf_position(outer, "fuse"), self.leaf_position(inner, "fuse")
         if second < first:
             outer, inner, first, second = inner, outer, second, first
         name = f"{outer.var.name}.{inner.var.name}.fused"
-        fused = IterVar(
+        fused = ir.IterVar(
             None,
-            Var(name, outer.dtype),
+            ir.Var(name, outer.dtype),
             max(outer.iter_type, inner.iter_type),
-            span=Span.joined(outer.span, inner.span),
+            span=ir.Span.joined(outer.span, inner.span),
         )
         self.relations.append(Fuse(outer, inner, fused))
         self.all_iter_vars.append(fused)
         self.leaf_iter_vars[first : second + 1] = [fused]
         return fused
 
-    def reorder(self, *args: IterVar) -> None:
+    def reorder(self, *args: ir.IterVar) -> None:
         """Put the given loops in this order, on the places that they hold together.
 
         Parameters
@@ -175,11 +175,11 @@ class LoopCalls(StageState):
         self._check_reduction_order(loops)
         self.leaf_iter_vars[:] = loops
 
-    def _check_reduction_order(self, loops: Sequence[IterVar]) -> None:
+    def _check_reduction_order(self, loops: Sequence[ir.IterVar]) -> None:
         """Raise if the loops of a reduction change their order and its result may depend on it."""
-        reducers = [body.combiner for body in getattr(self.op, "body", ()) if isinstance(body, Reduce)]
+        reducers = [body.combiner for body in getattr(self.op, "body", ()) if isinstance(body, ir.Reduce)]
         before, after = (
-            [iv for iv in leaves if iv.iter_type == IterVar.CommReduce] for leaves in (self.leaf_iter_vars, loops)
+            [iv for iv in leaves if iv.iter_type == ir.IterVar.CommReduce] for leaves in (self.leaf_iter_vars, loops)
         )
         moved = any(a is not b for a, b in zip(before, after))
         if moved and reducers and reducers[0] is not None and not can_reorder(reducers[0]):
@@ -189,8 +189,8 @@ class LoopCalls(StageState):
             )
 
     def tile(
-        self, x_parent: IterVar, y_parent: IterVar, x_factor: Any, y_factor: Any
-    ) -> tuple[IterVar, IterVar, IterVar, IterVar]:
+        self, x_parent: ir.IterVar, y_parent: ir.IterVar, x_factor: Any, y_factor: Any
+    ) -> tuple[ir.IterVar, ir.IterVar, ir.IterVar, ir.IterVar]:
         """Split two loops and put the loops over blocks outside: x outer, y outer, x inner, y inner.
 
         Parameters

@@ -4,27 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from tvmagic import ir
 from tvmagic.arith import Analyzer
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.arith.strided_sets import BoxUnion
 from tvmagic.errors import DefectError, ScheduleError
-from tvmagic.ir import (
-    AttrStmt,
-    Evaluate,
-    For,
-    ForKind,
-    IfThenElse,
-    IntImm,
-    IterVar,
-    LetStmt,
-    PrimExpr,
-    Range,
-    Reduce,
-    Span,
-    Stmt,
-    Var,
-    substitute,
-)
 from tvmagic.ir.node import note_parents
 from tvmagic.ir.ops import cast, greater, likely, maximum
 from tvmagic.te.exact.required_regions import box_condition
@@ -43,15 +27,15 @@ from tvmagic.te.schedule.thread import VIRTUAL
 from tvmagic.te.schedule.thread_memory import has_memory_of_its_own
 from tvmagic.te.tensor import BaseComputeOp, ComputeOp, Operation, Tensor, loaded_tensors
 
-Nest = list[list[Stmt]]
-Values = dict[IterVar, PrimExpr]
-_NO_OP = Evaluate(0)
+Nest = list[list[ir.Stmt]]
+Values = dict[ir.IterVar, ir.PrimExpr]
+_NO_OP = ir.Evaluate(0)
 _LOOP_KINDS = {
-    IterVar.DataPar: ForKind.SERIAL,
-    IterVar.Tensorized: ForKind.SERIAL,
-    IterVar.Unrolled: ForKind.UNROLLED,
-    IterVar.Vectorized: ForKind.VECTORIZED,
-    IterVar.Parallelized: ForKind.PARALLEL,
+    ir.IterVar.DataPar: ir.ForKind.SERIAL,
+    ir.IterVar.Tensorized: ir.ForKind.SERIAL,
+    ir.IterVar.Unrolled: ir.ForKind.UNROLLED,
+    ir.IterVar.Vectorized: ir.ForKind.VECTORIZED,
+    ir.IterVar.Parallelized: ir.ForKind.PARALLEL,
 }
 _DATA_BIT, _REDUCE_BIT = 1, 2
 
@@ -67,11 +51,11 @@ class LoopContext:
 
     def __init__(
         self,
-        ranges: Mapping[IterVar, Range],
+        ranges: Mapping[ir.IterVar, ir.Range],
         keep_trivial: bool,
         tight_split: bool,
         demand: Mapping[Stage, BoxUnion] | None = None,
-        inside: Mapping[Stage, Mapping[Stage, IterVar]] | None = None,
+        inside: Mapping[Stage, Mapping[Stage, ir.IterVar]] | None = None,
         ranks: Mapping[Stage, int] | None = None,
     ) -> None:
         self.ranges = ranges
@@ -82,7 +66,7 @@ class LoopContext:
         self.ranks = ranks or {}
         self._prover: BoundProver | None = None
 
-    def with_ranges(self, ranges: Mapping[IterVar, Range]) -> LoopContext:
+    def with_ranges(self, ranges: Mapping[ir.IterVar, ir.Range]) -> LoopContext:
         """The same with other ranges; itself if they are the same."""
         if ranges is self.ranges:
             return self
@@ -95,25 +79,25 @@ class LoopContext:
         return self._prover
 
 
-def merge_nest(nest: Sequence[Sequence[Stmt]], body: Stmt) -> Stmt:
+def merge_nest(nest: Sequence[Sequence[ir.Stmt]], body: ir.Stmt) -> ir.Stmt:
     """`body` inside the statements of `nest`, outermost first; their own bodies are no-ops."""
     for level in reversed(nest):
         for stmt in reversed(level):
-            if isinstance(stmt, IfThenElse):
+            if isinstance(stmt, ir.IfThenElse):
                 body = stmt.replace(then_case=body)
             else:
                 body = stmt.replace(body=body)
     return body
 
 
-def if_nest(conditions: Sequence[PrimExpr]) -> list[Stmt]:
+def if_nest(conditions: Sequence[ir.PrimExpr]) -> list[ir.Stmt]:
     """One `if` for each condition."""
-    return [IfThenElse(c, _NO_OP) for c in conditions]
+    return [ir.IfThenElse(c, _NO_OP) for c in conditions]
 
 
-def substitute_values(stmt: Stmt, values: Mapping[IterVar, PrimExpr]) -> Stmt:
+def substitute_values(stmt: ir.Stmt, values: Mapping[ir.IterVar, ir.PrimExpr]) -> ir.Stmt:
     """`stmt` with each iteration variable replaced by its value."""
-    return substitute(stmt, {iv.var: v for iv, v in values.items() if iv.var is not v})
+    return ir.substitute(stmt, {iv.var: v for iv, v in values.items() if iv.var is not v})
 
 
 def make_loop_nest(
@@ -122,7 +106,7 @@ def make_loop_nest(
     values: Values,
     begin: int = 0,
     init: bool = False,
-    skip: Collection[IterVar] = (),
+    skip: Collection[ir.IterVar] = (),
     tight: set[IterVarRelation] | None = None,
 ) -> Nest:
     """The loops of `stage` from number `begin` on, outermost first; element 0 stands around all.
@@ -139,7 +123,7 @@ def make_loop_nest(
     nest: Nest = [[] for _ in range(len(stage.leaf_iter_vars) + 1)]
     for position in range(begin, len(stage.leaf_iter_vars)):
         iv = stage.leaf_iter_vars[position]
-        if iv in skip or iv.iter_type == IterVar.Opaque:
+        if iv in skip or iv.iter_type == ir.IterVar.Opaque:
             values[iv] = iv.var
             continue
         level = nest[position + 1]
@@ -153,26 +137,26 @@ def make_loop_nest(
                 tight.add(limit[0])
             _loop_level(stage, iv, attr, context, values, level, init, limit[1] if limit is not None else None)
         if not init:  # marks the place, for stages that are computed here
-            level.append(AttrStmt(iv, "loop_scope", iv.var, _NO_OP, stage.span))
+            level.append(ir.AttrStmt(iv, "loop_scope", iv.var, _NO_OP, stage.span))
     pass_up_index(stage, context.ranges, values)
     return nest
 
 
 def _loop_level(
     stage: Stage,
-    iv: IterVar,
+    iv: ir.IterVar,
     attr: IterVarAttr | None,
     context: LoopContext,
     values: Values,
-    level: list[Stmt],
+    level: list[ir.Stmt],
     init: bool,
-    limit: PrimExpr | None = None,
+    limit: ir.PrimExpr | None = None,
 ) -> None:
     """The statements of one loop: its pragmas, the loop (of `limit` iterations), what it prefetches."""
     range_, span = context.ranges[iv], stage.span
     own = _loop_span(iv, stage, init)
-    var = Var(iv.var.name + ".init", iv.dtype) if init else iv.var
-    kind = ForKind.SERIAL
+    var = ir.Var(iv.var.name + ".init", iv.dtype) if init else iv.var
+    kind = ir.ForKind.SERIAL
     if attr is not None:
         if attr.iter_type not in _LOOP_KINDS:
             raise DefectError(
@@ -180,22 +164,22 @@ def _loop_level(
             )
         kind = _LOOP_KINDS[attr.iter_type]
         for key, value in zip(attr.pragma_keys, attr.pragma_values):
-            fact = value if value is not None else IntImm("int32", 1)
-            level.append(AttrStmt(iv, f"pragma_{key.value}", fact, _NO_OP, span))
+            fact = value if value is not None else ir.IntImm("int32", 1)
+            level.append(ir.AttrStmt(iv, f"pragma_{key.value}", fact, _NO_OP, span))
     low, extent = cast(var.dtype, range_.min), cast(var.dtype, range_.extent)
     trivial = not context.keep_trivial and is_const(extent, 1)
     count = extent if limit is None else limit
     if trivial:
-        level.append(LetStmt(var, low, _NO_OP, own))
+        level.append(ir.LetStmt(var, low, _NO_OP, own))
         values[iv] = low
     elif is_const(low, 0):
-        level.append(For(var, 0, count, kind, _NO_OP, span=own))
+        level.append(ir.For(var, 0, count, kind, _NO_OP, span=own))
         values[iv] = var
     else:
-        index = Var(iv.var.name + ".idx", iv.dtype)
-        level.append(For(index, 0, count, kind, _NO_OP, span=own))
+        index = ir.Var(iv.var.name + ".idx", iv.dtype)
+        level.append(ir.For(index, 0, count, kind, _NO_OP, span=own))
         values[iv] = low + index
-        level.append(LetStmt(var, values[iv], _NO_OP, span))
+        level.append(ir.LetStmt(var, values[iv], _NO_OP, span))
     for tensor, offset in zip(attr.prefetch_data, attr.prefetch_offset) if attr is not None else ():
         if is_const(extent, 1):
             raise ScheduleError(
@@ -205,21 +189,21 @@ def _loop_level(
                 code="te.prefetch.loop_runs_once",
             )
         _check_prefetch(stage, iv, tensor, context)
-        level.append(AttrStmt(tensor, "prefetch_scope", offset, _NO_OP, span))
+        level.append(ir.AttrStmt(tensor, "prefetch_scope", offset, _NO_OP, span))
 
 
-def _loop_span(iv: IterVar, stage: Stage, init: bool = False) -> Span | None:
+def _loop_span(iv: ir.IterVar, stage: Stage, init: bool = False) -> ir.Span | None:
     """The place of the stage, and the origin of the loop, which it has however often the schedule is lowered."""
     if iv.span is None:
         return stage.span
     if init:
-        span = Span.part_of(iv.span.origin, 0, stage.span)
+        span = ir.Span.part_of(iv.span.origin, 0, stage.span)
         note_parents(span.origin, iv.span.origin)
         return span
     return iv.span if stage.span is None else stage.span.with_origin(iv.span.origin)
 
 
-def _check_prefetch(stage: Stage, iv: IterVar, tensor: Tensor, context: LoopContext) -> None:
+def _check_prefetch(stage: Stage, iv: ir.IterVar, tensor: Tensor, context: LoopContext) -> None:
     """What is prefetched at a loop has its memory there: it is not computed at that loop or inside it."""
     leaves = stage.leaf_iter_vars
     for other, place in context.inside.get(stage, {}).items():
@@ -234,13 +218,13 @@ def _check_prefetch(stage: Stage, iv: IterVar, tensor: Tensor, context: LoopCont
 
 
 def _thread_level(
-    stage: Stage, iv: IterVar, axis: IterVar, context: LoopContext, values: Values, level: list[Stmt]
+    stage: Stage, iv: ir.IterVar, axis: ir.IterVar, context: LoopContext, values: Values, level: list[ir.Stmt]
 ) -> None:
     """The statement that launches the threads of a loop."""
     range_ = context.ranges[iv]
     extent = cast(axis.dtype, range_.extent)
     virtual = axis.thread_tag in VIRTUAL
-    if virtual and not (isinstance(extent, IntImm) and extent.value > 0):
+    if virtual and not (isinstance(extent, ir.IntImm) and extent.value > 0):
         raise ScheduleError(
             f"stage `{stage.name}`: the virtual thread `{axis.var.name}` needs a constant extent",
             span=stage.span,
@@ -248,7 +232,7 @@ def _thread_level(
             code="te.vthread.symbolic_extent",
         )
     key = "virtual_thread" if virtual else "pipeline_exec_scope" if axis.thread_tag == "pipeline" else "thread_extent"
-    level.append(AttrStmt(axis, key, extent, _NO_OP, _loop_span(iv, stage)))
+    level.append(ir.AttrStmt(axis, key, extent, _NO_OP, _loop_span(iv, stage)))
     once = not context.keep_trivial and is_const(range_.extent, 1) and not virtual
     if not is_const(range_.extent, 1) and has_memory_of_its_own(stage, iv, axis, context.ranks):
         _check_own_part(stage, iv, axis, context, virtual)
@@ -256,7 +240,7 @@ def _thread_level(
     values[iv] = cast(iv.dtype, range_.min) if once else plus(cast(iv.dtype, axis.var), range_.min)
 
 
-def _check_own_part(stage: Stage, iv: IterVar, axis: IterVar, context: LoopContext, virtual: bool) -> None:
+def _check_own_part(stage: Stage, iv: ir.IterVar, axis: ir.IterVar, context: LoopContext, virtual: bool) -> None:
     """A thread computes one iteration of `iv`; the region that it reads has to be no more than that.
 
     Virtual threads are loops: they may share the work, unless each of them reads a region of its own.
@@ -278,7 +262,7 @@ def _check_own_part(stage: Stage, iv: IterVar, axis: IterVar, context: LoopConte
             )
 
 
-def _without_empty_reductions(op: BaseComputeOp, stage: Stage, context: LoopContext) -> Mapping[IterVar, Range]:
+def _without_empty_reductions(op: BaseComputeOp, stage: Stage, context: LoopContext) -> Mapping[ir.IterVar, ir.Range]:
     """The ranges with one iteration at least for each axis of the reduction.
 
     A loop fused of data and reduction initializes as it goes; it has to go, even if there is nothing to reduce.
@@ -290,7 +274,7 @@ def _without_empty_reductions(op: BaseComputeOp, stage: Stage, context: LoopCont
     for iv in set(stage.all_iter_vars).difference(op.root_iter_vars()):
         del ranges[iv]
     for iv in empty:
-        ranges[iv] = Range.from_min_extent(ranges[iv].min, maximum(ranges[iv].extent, 1))
+        ranges[iv] = ir.Range.from_min_extent(ranges[iv].min, maximum(ranges[iv].extent, 1))
     pass_down_domain(stage, ranges, Analyzer())
     return ranges
 
@@ -298,7 +282,7 @@ def _without_empty_reductions(op: BaseComputeOp, stage: Stage, context: LoopCont
 def _read_by_start_values(op: BaseComputeOp) -> set[Operation]:
     """The operations whose results the initialization of a reduction reads."""
     reduce = op.body[0] if isinstance(op, ComputeOp) else None
-    values = reduce.init if isinstance(reduce, Reduce) else ()
+    values = reduce.init if isinstance(reduce, ir.Reduce) else ()
     return {t.op for value in values for t in loaded_tensors(value)}
 
 
@@ -324,11 +308,11 @@ class ComputeLoopNest:
     """
 
     def __init__(self, op: BaseComputeOp, stage: Stage, context: LoopContext) -> None:
-        self.mixed: list[IterVar] = []
+        self.mixed: list[ir.IterVar] = []
         self.main_values: Values = {}
         self.init_values: Values = {}
         self.init_nest: Nest = []
-        self.init_predicates: list[PrimExpr] = []
+        self.init_predicates: list[ir.PrimExpr] = []
         wanted = context.demand.get(stage)
         self.wanted = [] if wanted is None else [box_condition(op, wanted)]
         tight: set[IterVarRelation] = set()

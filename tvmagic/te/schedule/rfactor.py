@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.reducer_laws import can_regroup
-from tvmagic.ir import IntImm, IterVar, PrimExpr, Range, Reduce, Var, mutate_all, substitute
 from tvmagic.ir.ops import likely, logical_and
 from tvmagic.te.reduction import LAWS, unproved_law
 from tvmagic.te.schedule.cache import plain_axes
@@ -26,10 +26,10 @@ from tvmagic.te.tensor import ComputeOp, Tensor
 if TYPE_CHECKING:
     from tvmagic.te.schedule.schedule import Schedule
 
-_TRUE = IntImm("bool", 1)
+_TRUE = ir.IntImm("bool", 1)
 
 
-def rfactor(sch: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int = 0) -> Any:
+def rfactor(sch: Schedule, tensor: Tensor, axis: ir.IterVar, factor_axis: int = 0) -> Any:
     """Compute partial reductions, one for each value of the loop `axis`, and reduce these.
 
     The partial results have a new dimension at `factor_axis` (negative: from the end).
@@ -56,13 +56,13 @@ def rfactor(sch: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int = 0) 
     return factored.outputs[0] if factored.num_outputs == 1 else list(factored.outputs)
 
 
-def _check(stage: Stage, tensor: Tensor, axis: IterVar) -> tuple[ComputeOp, Reduce]:
+def _check(stage: Stage, tensor: Tensor, axis: ir.IterVar) -> tuple[ComputeOp, ir.Reduce]:
     stage.leaf_position(axis, "rfactor")
     op = stage.op
     reduce = op.body[tensor.value_index] if isinstance(op, ComputeOp) else None
-    if not isinstance(op, ComputeOp) or not isinstance(reduce, Reduce):
+    if not isinstance(op, ComputeOp) or not isinstance(reduce, ir.Reduce):
         raise stage.error("rfactor of a stage that is not a reduction", code="te.rfactor.not_a_reduction")
-    if axis.iter_type != IterVar.CommReduce:
+    if axis.iter_type != ir.IterVar.CommReduce:
         raise stage.error(
             f"rfactor of `{axis.var.name}`, which is not a loop of the reduction",
             f"give `s[{stage.name}].op.reduce_axis[0]`, or a loop that a split of it made",
@@ -75,7 +75,7 @@ def _check(stage: Stage, tensor: Tensor, axis: IterVar) -> tuple[ComputeOp, Redu
     return op, reduce
 
 
-def _connected(stage: Stage, axis: IterVar) -> Masks:
+def _connected(stage: Stage, axis: ir.IterVar) -> Masks:
     """The variables that share a root or a loop with `axis`, however many steps away."""
     touched: Masks = {axis: 1}
     count = 0
@@ -89,7 +89,7 @@ def _connected(stage: Stage, axis: IterVar) -> Masks:
 class _Parts:
     """Which of a stage's variables the factored loop touches, with their ranges and values."""
 
-    def __init__(self, stage: Stage, op: ComputeOp, axis: IterVar) -> None:
+    def __init__(self, stage: Stage, op: ComputeOp, axis: ir.IterVar) -> None:
         self.stage, self.op, self.axis = stage, op, axis
         self.touched = touched = _connected(stage, axis)
         for iv in op.axis:
@@ -99,7 +99,7 @@ class _Parts:
                     code="te.rfactor.fused_with_data",
                 )
         analyzer = Analyzer()
-        self.ranges: dict[IterVar, Range] = {}
+        self.ranges: dict[ir.IterVar, ir.Range] = {}
         for iv in op.reduce_axis:
             assert iv.dom is not None
             if iv in touched:
@@ -112,7 +112,7 @@ class _Parts:
                 "split the loop first",
                 code="te.rfactor.loop_not_from_zero",
             )
-        self.values: dict[IterVar, PrimExpr] = {}
+        self.values: dict[ir.IterVar, ir.PrimExpr] = {}
         for iv in stage.leaf_iter_vars:
             if iv in touched:
                 once = is_const(self.ranges[iv].extent, 1)
@@ -121,42 +121,42 @@ class _Parts:
         skip = {iv for iv in (*op.axis, *op.reduce_axis) if iv not in touched}
         self.predicates = make_bound_check(stage, self.ranges, self.values, BoundProver(self.ranges), skip, False)
 
-    def factored_op(self, reduce: Reduce, place: int) -> ComputeOp:
+    def factored_op(self, reduce: ir.Reduce, place: int) -> ComputeOp:
         """The operation that computes the partial reductions."""
         op, axis = self.op, self.axis
-        new_axis = IterVar(self.ranges[axis], axis.var, IterVar.DataPar)
+        new_axis = ir.IterVar(self.ranges[axis], axis.var, ir.IterVar.DataPar)
         axes = [*op.axis[:place], new_axis, *op.axis[place:]]
         kept = [iv for iv in op.reduce_axis if iv not in self.touched]
         kept += [
-            IterVar(self.ranges[iv], iv.var, iv.iter_type, iv.thread_tag)
+            ir.IterVar(self.ranges[iv], iv.var, iv.iter_type, iv.thread_tag)
             for iv in self.stage.leaf_iter_vars
             if iv in self.touched and iv is not axis
         ]
-        moved: dict[Var, PrimExpr] = {iv.var: self.values[iv] for iv in op.reduce_axis if iv in self.touched}
-        source = mutate_all(lambda e: substitute(e, moved), reduce.source)
+        moved: dict[ir.Var, ir.PrimExpr] = {iv.var: self.values[iv] for iv in op.reduce_axis if iv in self.touched}
+        source = ir.mutate_all(lambda e: ir.substitute(e, moved), reduce.source)
         condition = self._condition(reduce, moved)
         name = f"{op.name}.rf"
         if not kept:  # nothing is left to reduce: one more loop of one iteration
-            kept = [IterVar(Range(0, 1), "rv", IterVar.CommReduce)]
-        body = [Reduce(reduce.combiner, source, kept, condition, i) for i in range(len(source))]
+            kept = [ir.IterVar(ir.Range(0, 1), "rv", ir.IterVar.CommReduce)]
+        body = [ir.Reduce(reduce.combiner, source, kept, condition, i) for i in range(len(source))]
         return ComputeOp(name, op.tag, op.attrs, axes, body, op.span)
 
-    def _condition(self, reduce: Reduce, moved: dict[Var, PrimExpr]) -> PrimExpr:
-        condition: PrimExpr | None = None
+    def _condition(self, reduce: ir.Reduce, moved: dict[ir.Var, ir.PrimExpr]) -> ir.PrimExpr:
+        condition: ir.PrimExpr | None = None
         for part in (*self.predicates, reduce.condition):
             condition = part if condition is None else logical_and(condition, part)
         assert condition is not None
-        return substitute(likely(condition), moved)
+        return ir.substitute(likely(condition), moved)
 
 
 def _final_op(
-    stage: Stage, op: ComputeOp, reduce: Reduce, factored: ComputeOp, range_: Range, axis: IterVar, place: int
+    stage: Stage, op: ComputeOp, reduce: ir.Reduce, factored: ComputeOp, range_: ir.Range, axis: ir.IterVar, place: int
 ) -> ComputeOp:
     """The operation that reduces the partial reductions."""
-    reduced = IterVar(range_, axis.var.name + ".v", IterVar.CommReduce)
+    reduced = ir.IterVar(range_, axis.var.name + ".v", ir.IterVar.CommReduce)
     axes = plain_axes(stage.op.output(0).shape)
     indices: list[Any] = [iv.var for iv in axes]
     indices.insert(place, reduced.var)
     values = [t(*indices) for t in factored.outputs]
-    body = [Reduce(reduce.combiner, values, [reduced], _TRUE, i) for i in range(len(values))]
+    body = [ir.Reduce(reduce.combiner, values, [reduced], _TRUE, i) for i in range(len(values))]
     return ComputeOp(f"{op.name}.repl", "", None, axes, body, op.span)

@@ -10,27 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from tvmagic import ir
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.errors import DefectError, ScheduleError
-from tvmagic.ir import (
-    AttrStmt,
-    CallEffect,
-    Evaluate,
-    IfThenElse,
-    IntImm,
-    IterVar,
-    LetStmt,
-    Mutator,
-    PrimExpr,
-    ProducerLoad,
-    ProducerRealize,
-    ProducerStore,
-    Range,
-    SeqStmt,
-    Stmt,
-    Var,
-    handles,
-)
 from tvmagic.ir.deep_recursion import deep
 from tvmagic.ir.effects import side_effect
 from tvmagic.passes import PassContext, is_recording, note
@@ -48,7 +30,9 @@ if TYPE_CHECKING:
 
 
 @deep
-def schedule_ops(sch: Schedule, dom_map: Mapping[IterVar, Range], debug_keep_trivial_loop: bool = False) -> Stmt:
+def schedule_ops(
+    sch: Schedule, dom_map: Mapping[ir.IterVar, ir.Range], debug_keep_trivial_loop: bool = False
+) -> ir.Stmt:
     """The statement that computes the outputs of a normalized schedule.
 
     Parameters
@@ -58,13 +42,13 @@ def schedule_ops(sch: Schedule, dom_map: Mapping[IterVar, Range], debug_keep_tri
     """
     context = _context(sch, dom_map, bool(debug_keep_trivial_loop))
     plan = _Plan(sch, context)
-    body: Stmt | None = None
+    body: ir.Stmt | None = None
     for stage in plan.roots:
         body = plan.pipeline(stage, body)
     for stage in sch.stages:
         if body is not None and isinstance(stage.op, PlaceholderOp):
             body = _with_layout(stage, body)
-    result = _Assembler(sch, plan).visit(body) if body is not None else Evaluate(0)
+    result = _Assembler(sch, plan).visit(body) if body is not None else ir.Evaluate(0)
     plan.check_all_placed()
     if is_recording():
         for row in stage_waste(sch, result, dom_map):
@@ -72,7 +56,7 @@ def schedule_ops(sch: Schedule, dom_map: Mapping[IterVar, Range], debug_keep_tri
     return result
 
 
-def _context(sch: Schedule, dom_map: Mapping[IterVar, Range], keep_trivial: bool) -> LoopContext:
+def _context(sch: Schedule, dom_map: Mapping[ir.IterVar, ir.Range], keep_trivial: bool) -> LoopContext:
     """The ranges and the options; with `te.exact_unions` also the elements to compute of each stage."""
     options = PassContext.current()
     demand: dict[Stage, Any] = {}
@@ -83,7 +67,7 @@ def _context(sch: Schedule, dom_map: Mapping[IterVar, Range], keep_trivial: bool
                 note("te.exact_unions", f"of `{stage.name}` only {union.count()} elements are computed, not the "
                      f"{union.count() + union.waste()} of the box around them", stage=stage.name,
                      computed=union.count(), saved=union.waste())  # fmt: skip
-    inside: dict[Stage, dict[Stage, IterVar]] = {}
+    inside: dict[Stage, dict[Stage, ir.IterVar]] = {}
     for stage in sch.stages:
         spec = stage.get_attach_spec()
         if spec.attach_ivar is not None:
@@ -109,7 +93,7 @@ class _Plan:
     def __init__(self, sch: Schedule, context: LoopContext) -> None:
         self.context = context
         self.roots: list[Stage] = []
-        self.at_loop: dict[IterVar, list[Stage]] = {}
+        self.at_loop: dict[ir.IterVar, list[Stage]] = {}
         self.at_init: dict[Operation, list[Stage]] = {}
         self.at_update: dict[Operation, list[Stage]] = {}
         self.placed: set[Stage] = set()
@@ -134,17 +118,17 @@ class _Plan:
                 assert spec.attach_ivar is not None
                 self.at_loop.setdefault(spec.attach_ivar, []).append(stage)
 
-    def pipeline(self, stage: Stage, consumer: Stmt | None) -> Stmt:
+    def pipeline(self, stage: Stage, consumer: ir.Stmt | None) -> ir.Stmt:
         """The statement that computes `stage`, then runs `consumer`."""
         self.placed.add(stage)
         producer = build_provide(stage, self.context)
         for tensor in reversed(stage.op.outputs if stage.is_double_buffered else ()):
-            producer = AttrStmt(tensor, "double_buffer_scope", 1, producer, stage.span)
+            producer = ir.AttrStmt(tensor, "double_buffer_scope", 1, producer, stage.span)
         body = producer
         if consumer is not None and not _is_no_op(consumer):
-            body = SeqStmt([producer, consumer])
+            body = ir.SeqStmt([producer, consumer])
         if stage.is_rolling:
-            body = AttrStmt(stage.op.output(0), "rolling_buffer_scope", IntImm("bool", 1), body, stage.span)
+            body = ir.AttrStmt(stage.op.output(0), "rolling_buffer_scope", ir.IntImm("bool", 1), body, stage.span)
         return _with_layout(stage, build_realize(stage, self.context, body))
 
     def check_all_placed(self) -> None:
@@ -163,13 +147,13 @@ class _Plan:
                 )
 
 
-def _with_layout(stage: Stage, body: Stmt) -> Stmt:
+def _with_layout(stage: Stage, body: ir.Stmt) -> ir.Stmt:
     """`body` with what is said of the layout of the stage's result."""
     tensor = stage.op.output(0)
     if stage.layout_transforms:
-        body = AttrStmt((tensor, tuple(stage.layout_transforms)), "layout_transforms", 1, body, stage.span)
+        body = ir.AttrStmt((tensor, tuple(stage.layout_transforms)), "layout_transforms", 1, body, stage.span)
     if stage.axis_separators:
-        body = AttrStmt((tensor, tuple(stage.axis_separators)), "axis_separators", 1, body, stage.span)
+        body = ir.AttrStmt((tensor, tuple(stage.axis_separators)), "axis_separators", 1, body, stage.span)
     return body
 
 
@@ -186,11 +170,11 @@ def _scan_inits(sch: Schedule) -> dict[Operation, Operation]:
     return found
 
 
-def _is_no_op(stmt: Stmt) -> bool:
-    return isinstance(stmt, Evaluate) and isinstance(stmt.value, IntImm)
+def _is_no_op(stmt: ir.Stmt) -> bool:
+    return isinstance(stmt, ir.Evaluate) and isinstance(stmt.value, ir.IntImm)
 
 
-class _Assembler(Mutator):
+class _Assembler(ir.Mutator):
     """Puts pipelines at their places, and tidies up.
 
     Marks of places are dropped; single values of loops that run once are put in; rewritten
@@ -199,9 +183,9 @@ class _Assembler(Mutator):
 
     def __init__(self, sch: Schedule, plan: _Plan) -> None:
         self.plan = plan
-        self.values: dict[Var, PrimExpr] = {}
-        self.launched: dict[Any, PrimExpr] = {}
-        self.conditions: list[PrimExpr] = []
+        self.values: dict[ir.Var, ir.PrimExpr] = {}
+        self.launched: dict[Any, ir.PrimExpr] = {}
+        self.conditions: list[ir.PrimExpr] = []
         self.tensors: dict[Tensor, Tensor] = {}
         # tensors without a memory of their own: parts of a scan
         self.unrealized: set[Tensor] = set()
@@ -220,24 +204,24 @@ class _Assembler(Mutator):
                 self.tensors[part] = target
                 self.unrealized.add(part)
 
-    @handles(Var)
-    def var(self, var: Var) -> Any:
+    @ir.handles(ir.Var)
+    def var(self, var: ir.Var) -> Any:
         return self.values.get(var, var)
 
-    @handles(LetStmt)
-    def let(self, node: LetStmt) -> Any:
+    @ir.handles(ir.LetStmt)
+    def let(self, node: ir.LetStmt) -> Any:
         value = self.visit(node.value)
-        if side_effect(value) > CallEffect.PURE:  # keeps what is there before a store, and is computed once
+        if side_effect(value) > ir.CallEffect.PURE:  # keeps what is there before a store, and is computed once
             return node.replace(value=value, body=self.visit(node.body))
         self.values[node.var] = value
         return self.visit(node.body)
 
-    @handles(AttrStmt)
-    def attr(self, node: AttrStmt) -> Any:
+    @ir.handles(ir.AttrStmt)
+    def attr(self, node: ir.AttrStmt) -> Any:
         handler = _ATTRS.get(node.attr_key)
         return self.visit_children(node) if handler is None else handler(self, node)
 
-    def _at(self, places: dict[Any, list[Stage]], node: AttrStmt) -> Stmt:
+    def _at(self, places: dict[Any, list[Stage]], node: ir.AttrStmt) -> ir.Stmt:
         """The body of a mark, with the pipelines that belong there around it."""
         body = node.body
         for stage in places.get(node.node, ()):
@@ -248,16 +232,16 @@ class _Assembler(Mutator):
             body = self.plan.pipeline(stage, body)
         return self.visit(body)
 
-    def _loop_scope(self, node: AttrStmt) -> Stmt:
+    def _loop_scope(self, node: ir.AttrStmt) -> ir.Stmt:
         return self._at(self.plan.at_loop, node)
 
-    def _scan_init(self, node: AttrStmt) -> Stmt:
+    def _scan_init(self, node: ir.AttrStmt) -> ir.Stmt:
         return self._at(self.plan.at_init, node)
 
-    def _scan_update(self, node: AttrStmt) -> Stmt:
+    def _scan_update(self, node: ir.AttrStmt) -> ir.Stmt:
         return self._at(self.plan.at_update, node)
 
-    def _launch(self, node: AttrStmt) -> Stmt:
+    def _launch(self, node: ir.AttrStmt) -> ir.Stmt:
         if node.node in self.launched:
             self._check_all_come(node)
             return self.visit(node.body)
@@ -266,8 +250,8 @@ class _Assembler(Mutator):
         del self.launched[node.node]
         return result
 
-    @handles(IfThenElse)
-    def branch(self, node: IfThenElse) -> Stmt:
+    @ir.handles(ir.IfThenElse)
+    def branch(self, node: ir.IfThenElse) -> ir.Stmt:
         condition = self.visit(node.condition)
         self.conditions.append(condition)
         then = self.visit(node.then_case)
@@ -275,7 +259,7 @@ class _Assembler(Mutator):
         other = None if node.else_case is None else self.visit(node.else_case)
         return node.replace(condition=condition, then_case=then, else_case=other)
 
-    def _check_all_come(self, node: AttrStmt) -> None:
+    def _check_all_come(self, node: ir.AttrStmt) -> None:
         """A loop over threads that were launched outside it runs in all of them."""
         var = node.node.var
         if not is_const(node.value, 1) and any(uses_var(c, (var,)) for c in self.conditions):
@@ -287,30 +271,30 @@ class _Assembler(Mutator):
                 code="te.bind.threads_missing",
             )
 
-    def _about_tensor(self, node: AttrStmt) -> Stmt:
+    def _about_tensor(self, node: ir.AttrStmt) -> ir.Stmt:
         """A fact on a tensor: on the tensor that the user knows; none if it has no memory."""
         if node.node in self.unrealized:
             return self.visit(node.body)
         result = self.visit_children(node)
         return result.replace(node=self.tensors.get(node.node, node.node))
 
-    def _layout(self, node: AttrStmt) -> Stmt:
+    def _layout(self, node: ir.AttrStmt) -> ir.Stmt:
         tensor, facts = node.node
         return node.replace(node=(self.tensors.get(tensor, tensor), facts), body=self.visit(node.body))
 
-    def _bind_buffer(self, node: AttrStmt) -> Stmt:
+    def _bind_buffer(self, node: ir.AttrStmt) -> ir.Stmt:
         buffer, tensor = node.node
         result = self.visit_children(node)
         return result.replace(node=(buffer, self.tensors.get(tensor, tensor)))
 
-    @handles(ProducerRealize)
-    def realize(self, node: ProducerRealize) -> Any:
+    @ir.handles(ir.ProducerRealize)
+    def realize(self, node: ir.ProducerRealize) -> Any:
         if node.producer in self.unrealized:
             return self.visit(node.body)
         result = self.visit_children(node)
         return self._renamed(result)
 
-    @handles(ProducerStore, ProducerLoad)
+    @ir.handles(ir.ProducerStore, ir.ProducerLoad)
     def access(self, node: Any) -> Any:
         return self._renamed(self.visit_children(node))
 
@@ -319,7 +303,7 @@ class _Assembler(Mutator):
         return node if other is None else node.replace(producer=other)
 
 
-_ATTRS: dict[str, Callable[[_Assembler, AttrStmt], Stmt]] = {
+_ATTRS: dict[str, Callable[[_Assembler, ir.AttrStmt], ir.Stmt]] = {
     "loop_scope": _Assembler._loop_scope,
     "scan_init_scope": _Assembler._scan_init,
     "scan_update_scope": _Assembler._scan_update,

@@ -9,31 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set import IntSet, union
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.errors import ScheduleError
-from tvmagic.ir import (
-    AttrStmt,
-    Call,
-    Evaluate,
-    For,
-    IfThenElse,
-    IntImm,
-    IterVar,
-    LetStmt,
-    Mutator,
-    PrimExpr,
-    ProducerLoad,
-    Range,
-    Reduce,
-    SeqStmt,
-    Stmt,
-    Var,
-    handles,
-    substitute,
-)
-from tvmagic.ir.equal import structural_equal
 from tvmagic.ir.ops import likely, logical_or
 from tvmagic.te.intrinsic import TensorIntrin
 from tvmagic.te.schedule.infer_bound import request_inputs
@@ -43,11 +23,11 @@ from tvmagic.te.schedule.relations import is_const
 from tvmagic.te.schedule.stage import Stage
 from tvmagic.te.tensor import BaseComputeOp, ComputeOp, Tensor, TensorComputeOp
 
-_NO_OP = Evaluate(0)
-Regions = dict[Tensor, list[Range]]
+_NO_OP = ir.Evaluate(0)
+Regions = dict[Tensor, list[ir.Range]]
 
 
-def make_tensorize(stage: Stage, context: LoopContext) -> Stmt:
+def make_tensorize(stage: Stage, context: LoopContext) -> ir.Stmt:
     """The statement of a compute stage with a tensorized loop."""
     op = stage.op
     assert isinstance(op, ComputeOp)
@@ -65,13 +45,15 @@ def make_tensorize(stage: Stage, context: LoopContext) -> Stmt:
     return call.place(loops, context, place, place > loops.common)
 
 
-def make_tensor_compute(stage: Stage, context: LoopContext) -> Stmt:
+def make_tensor_compute(stage: Stage, context: LoopContext) -> ir.Stmt:
     """The statement of a stage that is made of intrinsic calls."""
     op = stage.op
     assert isinstance(op, TensorComputeOp)
     intrin = op.intrin
     inputs = [_bind(b, t, list(r)) for b, t, r in zip(intrin.buffers, op.inputs, op.input_regions)]
-    region = [Range.from_min_extent(iv.var, 1) if i < op.schedulable_ndim else iv.dom for i, iv in enumerate(op.axis)]
+    region = [
+        ir.Range.from_min_extent(iv.var, 1) if i < op.schedulable_ndim else iv.dom for i, iv in enumerate(op.axis)
+    ]
     outputs = intrin.buffers[len(intrin.inputs) :]
     call = _IntrinsicCall(stage, intrin, inputs, [_bind(b, t, region) for b, t in zip(outputs, op.outputs)])
     if len(intrin.scalar_params) != len(op.scalar_inputs):
@@ -86,12 +68,12 @@ def make_tensor_compute(stage: Stage, context: LoopContext) -> Stmt:
     return call.place(loops, context, len(stage.leaf_iter_vars), bool(op.reduce_axis))
 
 
-def _bind(buffer: Any, tensor: Tensor, region: Sequence[Any]) -> Stmt:
+def _bind(buffer: Any, tensor: Tensor, region: Sequence[Any]) -> ir.Stmt:
     """The statement that lets `buffer` stand for a region of `tensor`."""
     ends: list[Any] = []
     for range_ in region:
         ends += [range_.min, range_.extent]
-    return AttrStmt((buffer, tensor), "buffer_bind_scope", Call("handle", "tir.tvm_tuple", ends), _NO_OP)
+    return ir.AttrStmt((buffer, tensor), "buffer_bind_scope", ir.Call("handle", "tir.tvm_tuple", ends), _NO_OP)
 
 
 class _IntrinsicCall:
@@ -100,12 +82,12 @@ class _IntrinsicCall:
     `values`: what the variables of its declaration stand for.
     """
 
-    def __init__(self, stage: Stage, intrin: TensorIntrin, inputs: list[Stmt], outputs: list[Stmt]) -> None:
+    def __init__(self, stage: Stage, intrin: TensorIntrin, inputs: list[ir.Stmt], outputs: list[ir.Stmt]) -> None:
         self.stage, self.intrin = stage, intrin
         self.inputs, self.outputs = inputs, outputs
-        self.values: dict[Var, PrimExpr] = {}
+        self.values: dict[ir.Var, ir.PrimExpr] = {}
 
-    def _part(self, name: str) -> Stmt:
+    def _part(self, name: str) -> ir.Stmt:
         part = getattr(self.intrin, name)
         if part is None:
             raise ScheduleError(
@@ -115,11 +97,11 @@ class _IntrinsicCall:
             )
         return part
 
-    def _bound(self, body: Stmt, loops: ComputeLoopNest) -> Stmt:
+    def _bound(self, body: ir.Stmt, loops: ComputeLoopNest) -> ir.Stmt:
         body = merge_nest([self.inputs, self.outputs], body)
-        return substitute_values(substitute(body, self.values), loops.main_values)
+        return substitute_values(ir.substitute(body, self.values), loops.main_values)
 
-    def place(self, loops: ComputeLoopNest, context: LoopContext, place: int, split: bool) -> Stmt:
+    def place(self, loops: ComputeLoopNest, context: LoopContext, place: int, split: bool) -> ir.Stmt:
         """The call inside the loops before number `place`; `split`: the reduction goes over several calls."""
         conditions = if_nest(loops.main_predicates)
         nest = loops.main_nest[: place + 1]
@@ -133,18 +115,18 @@ class _IntrinsicCall:
             update = self._first_or_update(loops, context, self._part("body"), update)
             return merge_nest(common, merge_nest(inner, self._bound(update, loops)))
         init = merge_nest([self.outputs], self.intrin.reduce_init)
-        init = substitute_values(substitute(init, self.values), loops.init_values)
+        init = substitute_values(ir.substitute(init, self.values), loops.init_values)
         init = merge_nest([*loops.init_nest[: place + 1], if_nest(loops.init_predicates)], init)
         update = merge_nest(inner, self._bound(update, loops))
-        return merge_nest(common, SeqStmt.flatten(init, update))
+        return merge_nest(common, ir.SeqStmt.flatten(init, update))
 
-    def _first_or_update(self, loops: ComputeLoopNest, context: LoopContext, body: Stmt, update: Stmt) -> Stmt:
+    def _first_or_update(self, loops: ComputeLoopNest, context: LoopContext, body: ir.Stmt, update: ir.Stmt) -> ir.Stmt:
         """`body` in the first iteration of the reduction, `update` in all others."""
-        later: PrimExpr = IntImm("bool", 0)
-        variables: set[Var] = set()
+        later: ir.PrimExpr = ir.IntImm("bool", 0)
+        variables: set[ir.Var] = set()
         for iv in self.stage.leaf_iter_vars:
             attr = self.stage.iter_var_attrs.get(iv)
-            if attr is not None and attr.iter_type == IterVar.Tensorized:
+            if attr is not None and attr.iter_type == ir.IterVar.Tensorized:
                 break
             if iv in loops.mixed:
                 raise ScheduleError(
@@ -154,7 +136,7 @@ class _IntrinsicCall:
                     hint="declare an initialization with the intrinsic, or fuse loops of the data alone",
                     code="te.tensorize.fused_with_data",
                 )
-            if iv.iter_type == IterVar.CommReduce:
+            if iv.iter_type == ir.IterVar.CommReduce:
                 later = logical_or(later, likely(iv.var > context.ranges[iv].min))
                 variables.add(iv.var)
         for condition in loops.main_predicates:
@@ -165,16 +147,18 @@ class _IntrinsicCall:
                     hint="declare an initialization with the intrinsic, or split by a factor that divides",
                     code="te.tensorize.guard_skips_init",
                 )
-        return IfThenElse(later, update, body)
+        return ir.IfThenElse(later, update, body)
 
 
 # ---------------------------------------------------------------------------- what is tensorized
 
 
-def _tensorized_regions(stage: Stage, op: ComputeOp, context: LoopContext) -> tuple[int, dict[IterVar, Range], Regions]:
+def _tensorized_regions(
+    stage: Stage, op: ComputeOp, context: LoopContext
+) -> tuple[int, dict[ir.IterVar, ir.Range], Regions]:
     """The place of the tensorized loop; the ranges of the roots and the regions of inputs inside it."""
     place: int | None = None
-    sets: dict[IterVar, IntSet] = {}
+    sets: dict[ir.IterVar, IntSet] = {}
     for position in range(len(stage.leaf_iter_vars) - 1, -1, -1):
         iv = stage.leaf_iter_vars[position]
         range_, attr = context.ranges[iv], stage.iter_var_attrs.get(iv)
@@ -189,7 +173,7 @@ def _tensorized_regions(stage: Stage, op: ComputeOp, context: LoopContext) -> tu
                 f"stage `{stage.name}`: thread loop `{iv.var.name}` inside a tensorized one",
                 code="te.tensorize.thread_loop_inside",
             )
-        if attr.iter_type == IterVar.Tensorized:
+        if attr.iter_type == ir.IterVar.Tensorized:
             if place is not None:
                 raise ScheduleError(
                     f"stage `{stage.name}`: two tensorized loops, one of them `{iv.var.name}`",
@@ -198,8 +182,8 @@ def _tensorized_regions(stage: Stage, op: ComputeOp, context: LoopContext) -> tu
             place = position
     assert place is not None
     pass_up_domain(stage, context.ranges, sets)
-    roots: dict[IterVar, Range] = {}
-    root_sets: dict[Var, IntSet] = {}
+    roots: dict[ir.IterVar, ir.Range] = {}
+    root_sets: dict[ir.Var, IntSet] = {}
     analyzer = Analyzer()
     for iv in op.root_iter_vars():
         roots[iv] = sets[iv].cover_range(context.ranges[iv])
@@ -209,20 +193,20 @@ def _tensorized_regions(stage: Stage, op: ComputeOp, context: LoopContext) -> tu
     request_inputs(op, analyzer, root_sets, requests)
     regions: Regions = {}
     for tensor, dom in requests.items():
-        whole = [Range.from_min_extent(0, size) for size in tensor.shape]
+        whole = [ir.Range.from_min_extent(0, size) for size in tensor.shape]
         regions[tensor] = [union(sets_).cover_range(w) for sets_, w in zip(dom, whole)]
     return place, roots, regions
 
 
 def _check_conditions(stage: Stage, loops: ComputeLoopNest, place: int) -> None:
     """No guard may depend on a loop that the intrinsic replaces."""
-    inside: set[Var] = set()
+    inside: set[ir.Var] = set()
     for nest in (loops.main_nest, loops.init_nest):
         for level in nest[place + 1 :]:
             for stmt in level:
-                if isinstance(stmt, For):
+                if isinstance(stmt, ir.For):
                     inside.add(stmt.loop_var)
-                elif isinstance(stmt, LetStmt):
+                elif isinstance(stmt, ir.LetStmt):
                     inside.add(stmt.var)
     for condition in (*loops.main_predicates, *loops.init_predicates):
         if uses_var(condition, inside):
@@ -235,14 +219,18 @@ def _check_conditions(stage: Stage, loops: ComputeLoopNest, place: int) -> None:
 
 
 def _bind_reduction_sizes(
-    stage: Stage, op: BaseComputeOp, intrin: TensorIntrin, roots: dict[IterVar, Range], values: dict[Var, PrimExpr]
+    stage: Stage,
+    op: BaseComputeOp,
+    intrin: TensorIntrin,
+    roots: dict[ir.IterVar, ir.Range],
+    values: dict[ir.Var, ir.PrimExpr],
 ) -> None:
     """Let symbolic reduction sizes of the declaration stand for those of the call."""
     target = intrin.op.reduce_axis
     for iv, own in zip(op.reduce_axis[len(op.reduce_axis) - len(target) :], target):
         assert own.dom is not None
         size = own.dom.extent
-        if isinstance(size, Var):
+        if isinstance(size, ir.Var):
             values[size] = roots[iv].extent
         elif not Analyzer().can_prove(size.equal(roots[iv].extent)):
             raise ScheduleError(
@@ -253,11 +241,11 @@ def _bind_reduction_sizes(
             )
 
 
-class _Matcher(Mutator):
+class _Matcher(ir.Mutator):
     """Rewrites the body of a stage with the axes and inputs of an intrinsic's declaration."""
 
     def __init__(
-        self, stage: Stage, op: ComputeOp, intrin: TensorIntrin, roots: dict[IterVar, Range], regions: Regions
+        self, stage: Stage, op: ComputeOp, intrin: TensorIntrin, roots: dict[ir.IterVar, ir.Range], regions: Regions
     ) -> None:
         self.stage, self.op, self.intrin, self.regions = stage, op, intrin, regions
         declared = intrin.op
@@ -265,8 +253,8 @@ class _Matcher(Mutator):
             raise self._refusal("is not declared by te.compute", code="te.tensorize.not_declared_by_compute")
         self.declared = declared
         self.analyzer = Analyzer()
-        self.values: dict[Var, PrimExpr] = {}
-        self.axes: dict[IterVar, IterVar] = {}
+        self.values: dict[ir.Var, ir.PrimExpr] = {}
+        self.axes: dict[ir.IterVar, ir.IterVar] = {}
         self.inputs: dict[Tensor, Tensor] = {}
         self._map_axes(op.axis, declared.axis, roots, "output")
         self._map_axes(op.reduce_axis, declared.reduce_axis, roots, "reduction")
@@ -277,7 +265,7 @@ class _Matcher(Mutator):
         return ScheduleError(f"{where} {message}", span=self.stage.span, code=code)
 
     def _map_axes(
-        self, own: Sequence[IterVar], declared: Sequence[IterVar], roots: dict[IterVar, Range], what: str
+        self, own: Sequence[ir.IterVar], declared: Sequence[ir.IterVar], roots: dict[ir.IterVar, ir.Range], what: str
     ) -> None:
         """The last axes stand for those of the declaration; the others run once."""
         start = len(own) - len(declared)
@@ -317,12 +305,12 @@ class _Matcher(Mutator):
                 )
             self.inputs[tensor] = declared
 
-    @handles(Var)
-    def var(self, var: Var) -> Any:
+    @ir.handles(ir.Var)
+    def var(self, var: ir.Var) -> Any:
         return self.values.get(var, var)
 
-    @handles(ProducerLoad)
-    def load(self, node: ProducerLoad) -> Any:
+    @ir.handles(ir.ProducerLoad)
+    def load(self, node: ir.ProducerLoad) -> Any:
         tensor = node.producer
         node = self.visit_children(node)
         declared = self.inputs.get(tensor)
@@ -331,15 +319,15 @@ class _Matcher(Mutator):
         start = len(node.indices) - len(declared.shape)
         region = self.regions[tensor]
         places = [self.analyzer.simplify(i - r.min) for i, r in zip(node.indices[start:], region[start:])]
-        return ProducerLoad(declared, places)
+        return ir.ProducerLoad(declared, places)
 
-    @handles(Reduce)
-    def reduce(self, node: Reduce) -> Any:
+    @ir.handles(ir.Reduce)
+    def reduce(self, node: ir.Reduce) -> Any:
         axes = [self.axes[iv] for iv in node.axis if iv in self.axes]
         source = [self.visit(s) for s in node.source]
         condition = self.visit(node.condition)
         return (
-            Reduce(node.combiner, source, axes, condition, node.value_index, node.init)
+            ir.Reduce(node.combiner, source, axes, condition, node.value_index, node.init)
             if axes
             else source[node.value_index]
         )
@@ -354,5 +342,5 @@ class _Matcher(Mutator):
         for own, wanted in zip(self.op.body, self.declared.body):
             found = self.analyzer.simplify(self.visit(own))
             wanted = self.analyzer.simplify(wanted)
-            if not structural_equal(found, wanted):
+            if not ir.structural_equal(found, wanted):
                 raise self._refusal(f"computes `{wanted}`, the stage `{found}`", code="te.tensorize.body_differs")

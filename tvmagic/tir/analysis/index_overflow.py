@@ -11,48 +11,9 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from tvmagic import ir
 from tvmagic.arith.scalable import most_lanes
 from tvmagic.arith.symbolic_bounds import Bound, Interval, Term, Terms, non_negative
-from tvmagic.ir import (
-    LE,
-    LT,
-    Add,
-    Allocate,
-    AllocateConst,
-    And,
-    AssertStmt,
-    AttrStmt,
-    BinaryOp,
-    Broadcast,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Call,
-    Cast,
-    CmpOp,
-    DeclBuffer,
-    Div,
-    FloorDiv,
-    FloorMod,
-    For,
-    IntImm,
-    Let,
-    LetStmt,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Or,
-    PrimExpr,
-    PrimFunc,
-    Ramp,
-    Select,
-    SizeVar,
-    Sub,
-    Var,
-    Visitor,
-    handles,
-)
 from tvmagic.ir.query import callee, launches_thread, variables_in
 
 # Code generation pads extents to whole vectors and chunks, so indices keep away from the end of int32.
@@ -65,14 +26,14 @@ INDEX_ARGUMENTS = {
     "tir.tvm_access_ptr": (2, 3),
     "tir.get_active_lane_mask": (0, 1),
 }
-_CHAINED = (LetStmt, AttrStmt, AssertStmt, Allocate, AllocateConst, DeclBuffer)
+_CHAINED = (ir.LetStmt, ir.AttrStmt, ir.AssertStmt, ir.Allocate, ir.AllocateConst, ir.DeclBuffer)
 
 
 class Suspect(NamedTuple):
     """An expression that may leave int32, and the bound of its absolute value."""
 
-    node: PrimExpr | Buffer
-    bound: PrimExpr
+    node: ir.PrimExpr | ir.Buffer
+    bound: ir.PrimExpr
 
 
 class IndexOverflow(NamedTuple):
@@ -85,17 +46,17 @@ class IndexOverflow(NamedTuple):
 
     always: tuple[Suspect, ...]
     sizes: tuple[Suspect, ...]
-    fits: PrimExpr | None
+    fits: ir.PrimExpr | None
 
 
-def find_index_overflow(func: PrimFunc) -> IndexOverflow:
+def find_index_overflow(func: ir.PrimFunc) -> IndexOverflow:
     """Bound the index arithmetic of a lowered function. Loaded values are taken to be inside the buffers they index."""
     finder = _Finder(func)
     finder.visit(func.body)
     terms = finder.terms
     always: list[Suspect] = []
     sizes: list[Suspect] = []
-    fits: PrimExpr | None = None
+    fits: ir.PrimExpr | None = None
     for base, (offset, node) in finder.needed.items():
         bound = terms.expression(terms.add(base, offset))
         if isinstance(base, int):
@@ -103,10 +64,10 @@ def find_index_overflow(func: PrimFunc) -> IndexOverflow:
                 always.append(Suspect(node, bound))
             continue
         sizes.append(Suspect(node, bound))
-        condition = LE(terms.expression(base), IntImm("int64", LIMIT - offset))
-        fits = condition if fits is None else And(fits, condition)
+        condition = ir.LE(terms.expression(base), ir.IntImm("int64", LIMIT - offset))
+        fits = condition if fits is None else ir.And(fits, condition)
     if fits is not None:
-        fits = Or(_are_small(finder, [terms.add(*pair) for pair in _terms_with_offsets(finder)]), fits)
+        fits = ir.Or(_are_small(finder, [terms.add(*pair) for pair in _terms_with_offsets(finder)]), fits)
     return IndexOverflow(tuple(always), tuple(sizes), fits)
 
 
@@ -114,22 +75,22 @@ def _terms_with_offsets(finder: _Finder) -> list[tuple[Term, int]]:
     return [(base, offset) for base, (offset, _) in finder.needed.items() if isinstance(base, Term)]
 
 
-def _are_small(finder: _Finder, bounds: list[Bound]) -> PrimExpr:
+def _are_small(finder: _Finder, bounds: list[Bound]) -> ir.PrimExpr:
     """The cheap condition: every size is below a power of two, for which no bound leaves int32."""
     power = 1 << 30
     while power and not finder.terms.fits_below(bounds, power, LIMIT):
         power >>= 1
-    largest: PrimExpr | None = None
+    largest: ir.PrimExpr | None = None
     for size in finder.sizes:
         value = finder.terms.expression(size)
-        values = [value] if size.non_negative else [value, Sub(IntImm("int64", 0), value)]
+        values = [value] if size.non_negative else [value, ir.Sub(ir.IntImm("int64", 0), value)]
         for part in values:
-            largest = part if largest is None else Max(largest, part)
+            largest = part if largest is None else ir.Max(largest, part)
     assert largest is not None
-    return LT(largest, IntImm("int64", power))
+    return ir.LT(largest, ir.IntImm("int64", power))
 
 
-def offset_in_memory(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr | None:
+def offset_in_memory(buffer: ir.Buffer, indices: tuple[ir.PrimExpr, ...]) -> ir.PrimExpr | None:
     """Return the flat offset of a scalar access, or None if the only index is that offset."""
     if not indices or (len(indices) == 1 and not buffer.strides):
         return None
@@ -140,14 +101,14 @@ def offset_in_memory(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr 
     return offset
 
 
-class _Finder(Visitor):
+class _Finder(ir.Visitor):
     """`needed` has each bound that must not exceed the limit: a term without its constant, the largest constant and where.
     A constant bound is in it only if it exceeds the limit."""
 
-    def __init__(self, func: PrimFunc) -> None:
+    def __init__(self, func: ir.PrimFunc) -> None:
         self.terms = Terms()
         self.sizes: list[Term] = []
-        self.known: dict[Var, Interval | None] = {}
+        self.known: dict[ir.Var, Interval | None] = {}
         self.needed: dict[Bound, tuple[int, Any]] = {}
         self.covered: set[Term] = set()  # bounds that are at most another needed one
         self.most = 0  # of the iterations of a nest, and of the elements of a buffer
@@ -159,10 +120,10 @@ class _Finder(Visitor):
             for part in (*buffer.shape, *buffer.strides, buffer.elem_offset):
                 for var in variables_in(part):
                     self._size(var, True)
-            sizes = [size.value for size in buffer.shape if isinstance(size, IntImm)]
+            sizes = [size.value for size in buffer.shape if isinstance(size, ir.IntImm)]
             self.most = max(self.most, math.prod(sizes))
 
-    def _size(self, var: Var, is_non_negative: bool) -> None:
+    def _size(self, var: ir.Var, is_non_negative: bool) -> None:
         if var not in self.known:
             size = self.terms.size(var, is_non_negative)
             self.sizes.append(size)
@@ -183,7 +144,7 @@ class _Finder(Visitor):
             return
         if bound in self.covered:
             return
-        base, offset = (bound.a, bound.b) if bound.kind is Add and isinstance(bound.b, int) else (bound, 0)
+        base, offset = (bound.a, bound.b) if bound.kind is ir.Add and isinstance(bound.b, int) else (bound, 0)
         if base not in self.needed or self.needed[base][0] < offset:
             self.needed[base] = (offset, node)
 
@@ -195,18 +156,18 @@ class _Finder(Visitor):
                 if part.high in self.needed and self.needed[part.high][0] == 0:
                     del self.needed[part.high]
 
-    def root(self, expr: PrimExpr) -> Interval | None:
+    def root(self, expr: ir.PrimExpr) -> Interval | None:
         """The bounds of a loop bound, an index or a side of a guard; those of its operands are required, too."""
         rule = _RULES.get(type(expr))
         if rule is None:
             self.visit(expr)
             return None
         found = rule(self, expr)
-        if found is not None and expr.dtype.bits == 32 and expr.dtype.is_int and not isinstance(expr, IntImm):
+        if found is not None and expr.dtype.bits == 32 and expr.dtype.is_int and not isinstance(expr, ir.IntImm):
             self.require(expr, found)
         return found
 
-    def count(self, node: Any, sizes: Iterable[PrimExpr]) -> None:
+    def count(self, node: Any, sizes: Iterable[ir.PrimExpr]) -> None:
         """Note that a number of elements must be representable."""
         total = Interval(1, 1)
         for size in sizes:
@@ -220,7 +181,7 @@ class _Finder(Visitor):
         if isinstance(total.high, int):
             self.most = max(self.most, total.high)
 
-    def iterate(self, var: Var, first: PrimExpr | None, extent: PrimExpr) -> None:
+    def iterate(self, var: ir.Var, first: ir.PrimExpr | None, extent: ir.PrimExpr) -> None:
         """Let a variable go through the values of a loop. What it is compared with at the end must be representable, too."""
         begin = Interval(0, 0) if first is None else self.root(first)
         size = self.root(extent)
@@ -234,49 +195,49 @@ class _Finder(Visitor):
 
     # ------------------------------------------------------------------ statements
 
-    @handles(*_CHAINED)
+    @ir.handles(*_CHAINED)
     def chain(self, node: Any) -> None:
         while isinstance(node, _CHAINED):
-            if isinstance(node, LetStmt):
+            if isinstance(node, ir.LetStmt):
                 self._bind(node.var, node.value)
-            elif isinstance(node, Allocate):
+            elif isinstance(node, ir.Allocate):
                 if any(extent.dtype.bits == 32 for extent in node.extents):
                     self.count(node.buffer_var, node.extents)
                 self.visit(node.condition)
             elif launches_thread(node):
                 self.iterate(node.node.var, None, node.value)
-            elif isinstance(node, AssertStmt):
+            elif isinstance(node, ir.AssertStmt):
                 self.visit(node.condition)
             node = node.body
         self.visit(node)
 
-    def _bind(self, var: Var, value: PrimExpr) -> None:
+    def _bind(self, var: ir.Var, value: ir.PrimExpr) -> None:
         if value.dtype.is_int:
             self.known[var] = self.root(value)
         else:
             self.visit(value)
 
-    @handles(For)
-    def loop(self, node: For) -> None:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> None:
         outer = self.iterations
         self.iterate(node.loop_var, node.min, node.extent)
-        self.iterations *= max(node.extent.value, 1) if isinstance(node.extent, IntImm) else 1
+        self.iterations *= max(node.extent.value, 1) if isinstance(node.extent, ir.IntImm) else 1
         self.most = max(self.most, self.iterations)
         self.visit(node.body)
         self.iterations = outer
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> None:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> None:
         self._access(node)
         self.visit(node.value)
 
     # ------------------------------------------------------------------ expressions
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> None:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> None:
         self._access(node)
 
-    def _access(self, node: BufferLoad | BufferStore) -> None:
+    def _access(self, node: ir.BufferLoad | ir.BufferStore) -> None:
         if node.predicate is not None:
             self.visit(node.predicate)
         found = [self.root(index) for index in node.indices]
@@ -287,44 +248,44 @@ class _Finder(Visitor):
         last = node.indices[-1] if node.indices else None
         if last is None or (len(found) == 1 and not node.buffer.strides):
             return
-        if isinstance(last, Ramp):
-            end = last.base + last.stride * IntImm(last.stride.dtype, most_lanes(last.dtype) - 1)
+        if isinstance(last, ir.Ramp):
+            end = last.base + last.stride * ir.IntImm(last.stride.dtype, most_lanes(last.dtype) - 1)
         else:
-            end = last.value if isinstance(last, Broadcast) else last
+            end = last.value if isinstance(last, ir.Broadcast) else last
         if end.dtype.lane_code == 1:
             offset = offset_in_memory(node.buffer, (*node.indices[:-1], end))
             if offset is not None:
                 self.root(offset)
 
-    @handles(Let)
-    def let(self, node: Let) -> None:
+    @ir.handles(ir.Let)
+    def let(self, node: ir.Let) -> None:
         self._bind(node.var, node.value)
         self.visit(node.body)
 
-    @handles(CmpOp)
-    def comparison(self, node: CmpOp) -> None:
+    @ir.handles(ir.CmpOp)
+    def comparison(self, node: ir.CmpOp) -> None:
         self.root(node.a)
         self.root(node.b)
 
-    @handles(Call)
-    def call(self, node: Call) -> None:
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> None:
         indices = INDEX_ARGUMENTS.get(callee(node), ())
         for number, arg in enumerate(node.args):
             if number in indices:
                 self.root(arg)
-            elif isinstance(arg, PrimExpr):
+            elif isinstance(arg, ir.PrimExpr):
                 self.visit(arg)
 
 
 _Rule = Callable[[_Finder, Any], "Interval | None"]
 
 
-def _both(finder: _Finder, node: BinaryOp) -> tuple[Interval, Interval] | None:
+def _both(finder: _Finder, node: ir.BinaryOp) -> tuple[Interval, Interval] | None:
     a, b = finder.root(node.a), finder.root(node.b)
     return None if a is None or b is None else (a, b)
 
 
-def _sum(finder: _Finder, node: BinaryOp) -> Interval | None:
+def _sum(finder: _Finder, node: ir.BinaryOp) -> Interval | None:
     found = _both(finder, node)
     if found is None:
         return None
@@ -335,7 +296,7 @@ def _sum(finder: _Finder, node: BinaryOp) -> Interval | None:
     return whole
 
 
-def _difference(finder: _Finder, node: BinaryOp) -> Interval | None:
+def _difference(finder: _Finder, node: ir.BinaryOp) -> Interval | None:
     found = _both(finder, node)
     if found is None:
         return None
@@ -343,7 +304,7 @@ def _difference(finder: _Finder, node: BinaryOp) -> Interval | None:
     return Interval(terms.subtract(a.low, b.high), terms.subtract(a.high, b.low))
 
 
-def _product(finder: _Finder, node: BinaryOp) -> Interval | None:
+def _product(finder: _Finder, node: ir.BinaryOp) -> Interval | None:
     found = _both(finder, node)
     if found is None:
         return None
@@ -355,36 +316,36 @@ def _product(finder: _Finder, node: BinaryOp) -> Interval | None:
 
 
 def _of_two(name: str) -> _Rule:
-    def rule(finder: _Finder, node: BinaryOp) -> Interval | None:
+    def rule(finder: _Finder, node: ir.BinaryOp) -> Interval | None:
         found = _both(finder, node)
         return None if found is None else getattr(finder.terms, name)(*found)
 
     return rule
 
 
-def _truncated(finder: _Finder, node: BinaryOp) -> Interval | None:
+def _truncated(finder: _Finder, node: ir.BinaryOp) -> Interval | None:
     found = _both(finder, node)
     if found is None:
         return None
     a, b = found
     terms = finder.terms
     if non_negative(a.low) and non_negative(b.low):
-        return terms.quotient(a, b) if isinstance(node, Div) else terms.remainder(a, b)
-    if isinstance(node, Mod):
+        return terms.quotient(a, b) if isinstance(node, ir.Div) else terms.remainder(a, b)
+    if isinstance(node, ir.Mod):
         return terms.truncated(a)
     size = terms.maximum(a.high, terms.subtract(0, a.low))
     return Interval(terms.subtract(0, size), size)
 
 
-def _extreme(finder: _Finder, node: BinaryOp) -> Interval | None:
+def _extreme(finder: _Finder, node: ir.BinaryOp) -> Interval | None:
     found = _both(finder, node)
     if found is None:
         return None
-    choose = finder.terms.minimum if isinstance(node, Min) else finder.terms.maximum
+    choose = finder.terms.minimum if isinstance(node, ir.Min) else finder.terms.maximum
     return Interval(choose(found[0].low, found[1].low), choose(found[0].high, found[1].high))
 
 
-def _union(finder: _Finder, condition: PrimExpr, then: PrimExpr, other: PrimExpr) -> Interval | None:
+def _union(finder: _Finder, condition: ir.PrimExpr, then: ir.PrimExpr, other: ir.PrimExpr) -> Interval | None:
     finder.visit(condition)
     a, b = finder.root(then), finder.root(other)
     if a is None or b is None:
@@ -392,7 +353,7 @@ def _union(finder: _Finder, condition: PrimExpr, then: PrimExpr, other: PrimExpr
     return Interval(finder.terms.minimum(a.low, b.low), finder.terms.maximum(a.high, b.high))
 
 
-def _ramp(finder: _Finder, node: Ramp) -> Interval | None:
+def _ramp(finder: _Finder, node: ir.Ramp) -> Interval | None:
     base, stride = finder.root(node.base), finder.root(node.stride)
     if base is None or stride is None:
         return None
@@ -405,7 +366,7 @@ def _ramp(finder: _Finder, node: Ramp) -> Interval | None:
     return Interval(low, high)
 
 
-def _cast(finder: _Finder, node: Cast) -> Interval | None:
+def _cast(finder: _Finder, node: ir.Cast) -> Interval | None:
     if node.dtype.is_int and node.value.dtype.is_int and node.dtype.bits >= 32:
         return finder.root(node.value)
     finder.visit(node.value)
@@ -416,7 +377,7 @@ def _is_small(found: Interval) -> bool:
     return isinstance(found.low, int) and isinstance(found.high, int) and -LIMIT <= found.low and found.high <= LIMIT
 
 
-def _call(finder: _Finder, node: Call) -> Interval | None:
+def _call(finder: _Finder, node: ir.Call) -> Interval | None:
     name, args = callee(node), node.args
     if name == "tir.if_then_else":
         return _union(finder, *args)
@@ -425,7 +386,7 @@ def _call(finder: _Finder, node: Call) -> Interval | None:
         if name == "tir.checked_index":
             finder.root(args[1])
         return found
-    if name in ("tir.shift_left", "tir.shift_right") and isinstance(args[1], IntImm) and 0 <= args[1].value < 63:
+    if name in ("tir.shift_left", "tir.shift_right") and isinstance(args[1], ir.IntImm) and 0 <= args[1].value < 63:
         found, power = finder.root(args[0]), 1 << args[1].value
         if found is None:
             return None
@@ -433,33 +394,33 @@ def _call(finder: _Finder, node: Call) -> Interval | None:
             shifted = finder.terms.product(found, Interval(power, power))
             return shifted if _is_small(shifted) else None  # a shift may mean to lose bits
         return Interval(*[finder.terms.divide(end, power) for end in found])
-    if name == "tir.bitwise_and" and isinstance(args[1], IntImm) and args[1].value >= 0:
+    if name == "tir.bitwise_and" and isinstance(args[1], ir.IntImm) and args[1].value >= 0:
         finder.root(args[0])
         return Interval(0, args[1].value)
     finder.visit(node)
     return None
 
 
-def _variable(finder: _Finder, node: Var) -> Interval | None:
+def _variable(finder: _Finder, node: ir.Var) -> Interval | None:
     return finder.known.get(node)
 
 
 _RULES: dict[type, _Rule] = {
-    IntImm: lambda finder, node: Interval(node.value, node.value),
-    Var: _variable,
-    SizeVar: _variable,
-    Add: _sum,
-    Sub: _difference,
-    Mul: _product,
-    FloorDiv: _of_two("quotient"),
-    FloorMod: _of_two("remainder"),
-    Div: _truncated,
-    Mod: _truncated,
-    Min: _extreme,
-    Max: _extreme,
-    Ramp: _ramp,
-    Broadcast: lambda finder, node: finder.root(node.value),
-    Cast: _cast,
-    Select: lambda finder, node: _union(finder, node.condition, node.true_value, node.false_value),
-    Call: _call,
+    ir.IntImm: lambda finder, node: Interval(node.value, node.value),
+    ir.Var: _variable,
+    ir.SizeVar: _variable,
+    ir.Add: _sum,
+    ir.Sub: _difference,
+    ir.Mul: _product,
+    ir.FloorDiv: _of_two("quotient"),
+    ir.FloorMod: _of_two("remainder"),
+    ir.Div: _truncated,
+    ir.Mod: _truncated,
+    ir.Min: _extreme,
+    ir.Max: _extreme,
+    ir.Ramp: _ramp,
+    ir.Broadcast: lambda finder, node: finder.root(node.value),
+    ir.Cast: _cast,
+    ir.Select: lambda finder, node: _union(finder, node.condition, node.true_value, node.false_value),
+    ir.Call: _call,
 }

@@ -7,43 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.scalable import most_lanes
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    Allocate,
-    AllocateConst,
-    And,
-    AttrStmt,
-    BlockRealize,
-    Broadcast,
-    Buffer,
-    BufferLoad,
-    BufferRealize,
-    BufferStore,
-    Call,
-    CallEffect,
-    DeclBuffer,
-    For,
-    ForKind,
-    IfThenElse,
-    IntImm,
-    Let,
-    LetStmt,
-    Mutator,
-    Not,
-    Op,
-    Or,
-    PrimExpr,
-    PrimFunc,
-    Ramp,
-    SeqStmt,
-    Stmt,
-    Var,
-    Visitor,
-    While,
-    handles,
-    substitute,
-)
 from tvmagic.ir.effects import side_effect
 from tvmagic.ir.query import is_call, launches_thread, strip_likely
 
@@ -59,9 +25,9 @@ class Domain:
     elements of a region. `tag` is that of a thread axis.
     """
 
-    var: Var
-    begin: PrimExpr
-    extent: PrimExpr
+    var: ir.Var
+    begin: ir.PrimExpr
+    extent: ir.PrimExpr
     loop: Any = None
     tag: str = ""
 
@@ -71,14 +37,14 @@ class Domain:
         if self.tag:
             return self.tag
         kind = getattr(self.loop, "kind", None)
-        return {ForKind.PARALLEL: "parallel", ForKind.VECTORIZED: "vectorized"}.get(kind, "")  # type: ignore[call-overload]
+        return {ir.ForKind.PARALLEL: "parallel", ir.ForKind.VECTORIZED: "vectorized"}.get(kind, "")  # type: ignore[call-overload]
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
     """A statement around an access, with which of its parts the access is in (of a sequence)."""
 
-    stmt: Stmt
+    stmt: ir.Stmt
     part: int = 0
 
 
@@ -90,7 +56,7 @@ class Place:
     """
 
     domains: tuple[Domain, ...] = ()
-    guards: tuple[tuple[PrimExpr, int], ...] = ()  # each with the number of domains around it
+    guards: tuple[tuple[ir.PrimExpr, int], ...] = ()  # each with the number of domains around it
     path: tuple[Step, ...] = ()
     known: bool = True
 
@@ -107,16 +73,16 @@ class Access:
     statement: the innermost statement.
     """
 
-    buffer: Buffer
-    indices: tuple[PrimExpr, ...] | None
+    buffer: ir.Buffer
+    indices: tuple[ir.PrimExpr, ...] | None
     write: bool
     node: Any
-    statement: Stmt
+    statement: ir.Stmt
     place: Place
     depth: int
     flat: bool = False
     exact: bool = True
-    value: PrimExpr | None = None
+    value: ir.PrimExpr | None = None
     own: tuple[Domain, ...] = ()
 
     @property
@@ -125,18 +91,18 @@ class Access:
         return (*self.place.domains, *self.own)
 
 
-class _Lane(Mutator):
+class _Lane(ir.Mutator):
     """The index of one lane of a vector of indices."""
 
-    def __init__(self, lane: Var) -> None:
+    def __init__(self, lane: ir.Var) -> None:
         self.lane = lane
 
-    @handles(Ramp)
-    def ramp(self, node: Ramp) -> PrimExpr:
+    @ir.handles(ir.Ramp)
+    def ramp(self, node: ir.Ramp) -> ir.PrimExpr:
         return node.base + self.lane.astype(node.base.dtype) * node.stride
 
-    @handles(Broadcast)
-    def broadcast(self, node: Broadcast) -> PrimExpr:
+    @ir.handles(ir.Broadcast)
+    def broadcast(self, node: ir.Broadcast) -> ir.PrimExpr:
         return node.value
 
 
@@ -144,7 +110,7 @@ class _Lane(Mutator):
 class _Memory:
     """What is known of a pointer: a buffer behind it, and the number of domains around its allocation."""
 
-    buffer: Buffer | None
+    buffer: ir.Buffer | None
     depth: int
 
 
@@ -157,23 +123,23 @@ class Program:
 
     def __init__(self) -> None:
         self.accesses: list[Access] = []
-        self.combined: set[Var] = set()
-        self.data: set[Var] = set()
+        self.combined: set[ir.Var] = set()
+        self.data: set[ir.Var] = set()
 
 
-class _Collector(Visitor):
-    def __init__(self, func: PrimFunc) -> None:
+class _Collector(ir.Visitor):
+    def __init__(self, func: ir.PrimFunc) -> None:
         self.found = Program()
         self.place = Place()
-        self.statement: Stmt = func.body
-        self.values: dict[Var, PrimExpr] = {}
+        self.statement: ir.Stmt = func.body
+        self.values: dict[ir.Var, ir.PrimExpr] = {}
         self.axes: dict[str, Domain] = {}
         self.memory = {b.data: _Memory(b, 0) for b in func.buffer_map.values()}
 
     # ------------------------------------------------------------------------ what is around
 
     def visit(self, node: Any) -> None:
-        if not isinstance(node, Stmt):
+        if not isinstance(node, ir.Stmt):
             super().visit(node)
             return
         before, outer = self.place, self.statement
@@ -182,9 +148,9 @@ class _Collector(Visitor):
         super().visit(node)
         self.place, self.statement = before, outer
 
-    def _expr(self, node: PrimExpr) -> PrimExpr:
+    def _expr(self, node: ir.PrimExpr) -> ir.PrimExpr:
         """`node` without variables that stand for other expressions."""
-        return substitute(node, self.values) if self.values else node
+        return ir.substitute(node, self.values) if self.values else node
 
     @contextmanager
     def _inside(self, **changes: Any) -> Generator[None]:
@@ -193,33 +159,33 @@ class _Collector(Visitor):
         yield
         self.place = before
 
-    def _under(self, condition: PrimExpr, node: Any, holds: bool = True) -> None:
+    def _under(self, condition: ir.PrimExpr, node: Any, holds: bool = True) -> None:
         condition = strip_likely(self._expr(condition))
-        guard = condition if holds else Not(condition)
+        guard = condition if holds else ir.Not(condition)
         with self._inside(guards=(*self.place.guards, (guard, len(self.place.domains)))):
             self.visit(node)
 
-    def _over(self, domain: Domain, body: Stmt) -> None:
+    def _over(self, domain: Domain, body: ir.Stmt) -> None:
         with self._inside(domains=(*self.place.domains, domain)):
             self.visit(body)
 
-    @handles(SeqStmt)
-    def sequence(self, node: SeqStmt) -> None:
+    @ir.handles(ir.SeqStmt)
+    def sequence(self, node: ir.SeqStmt) -> None:
         path = self.place.path[:-1]
         for number, part in enumerate(node.seq):
             with self._inside(path=(*path, Step(node, number))):
                 self.visit(part)
 
-    @handles(For)
-    def loop(self, node: For) -> None:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> None:
         self.visit(node.min)
         self.visit(node.extent)
-        bound = node.thread_binding if node.kind is ForKind.THREAD_BINDING else None
+        bound = node.thread_binding if node.kind is ir.ForKind.THREAD_BINDING else None
         tag = "" if bound is None else bound.thread_tag
         self._over(Domain(node.loop_var, self._expr(node.min), self._expr(node.extent), node, tag), node.body)
 
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> None:
+    @ir.handles(ir.AttrStmt)
+    def attribute(self, node: ir.AttrStmt) -> None:
         self.visit(node.value)
         if not launches_thread(node):
             self.visit(node.body)
@@ -231,36 +197,36 @@ class _Collector(Visitor):
                 self.values[node.node.var] = known.var.astype(node.node.var.dtype)
             self.visit(node.body)
             return
-        zero = IntImm(node.node.var.dtype, 0)
+        zero = ir.IntImm(node.node.var.dtype, 0)
         domain = Domain(node.node.var, zero, self._expr(node.value), node, tag)
         if tag:
             self.axes[tag] = domain
         self._over(domain, node.body)
 
-    @handles(While)
-    def while_loop(self, node: While) -> None:
+    @ir.handles(ir.While)
+    def while_loop(self, node: ir.While) -> None:
         with self._inside(known=False):
             self.visit(node.condition)
             self.visit(node.body)
 
-    @handles(IfThenElse)
-    def branch(self, node: IfThenElse) -> None:
+    @ir.handles(ir.IfThenElse)
+    def branch(self, node: ir.IfThenElse) -> None:
         self.visit(node.condition)
         self._under(node.condition, node.then_case)
         if node.else_case is not None:
             self._under(node.condition, node.else_case, False)
 
-    @handles(LetStmt, Let)
+    @ir.handles(ir.LetStmt, ir.Let)
     def let(self, node: Any) -> None:
         self.visit(node.value)
-        if side_effect(node.value) > CallEffect.PURE:
+        if side_effect(node.value) > ir.CallEffect.PURE:
             self.found.data.add(node.var)
         else:
             self.values[node.var] = self._expr(node.value)
         self.visit(node.body)
 
-    @handles(BlockRealize)
-    def block(self, node: BlockRealize) -> None:
+    @ir.handles(ir.BlockRealize)
+    def block(self, node: ir.BlockRealize) -> None:
         raise TVMagicError(
             "races are looked for in loops, the function still has blocks",
             node=node,
@@ -270,22 +236,22 @@ class _Collector(Visitor):
 
     # ------------------------------------------------------------------------ memory
 
-    def _allocated(self, data: Var, buffer: Buffer | None) -> None:
+    def _allocated(self, data: ir.Var, buffer: ir.Buffer | None) -> None:
         self.memory[data] = _Memory(buffer, len(self.place.domains))
 
-    @handles(Allocate, AllocateConst)
+    @ir.handles(ir.Allocate, ir.AllocateConst)
     def allocate(self, node: Any) -> None:
         self._allocated(node.buffer_var, None)
         self.visit_children(node)
 
-    @handles(BufferRealize)
-    def realize(self, node: BufferRealize) -> None:
+    @ir.handles(ir.BufferRealize)
+    def realize(self, node: ir.BufferRealize) -> None:
         if node.buffer.data not in self.memory:  # an argument's is there already
             self._allocated(node.buffer.data, node.buffer)
         self.visit(node.body)
 
-    @handles(DeclBuffer)
-    def declare(self, node: DeclBuffer) -> None:
+    @ir.handles(ir.DeclBuffer)
+    def declare(self, node: ir.DeclBuffer) -> None:
         known = self.memory.get(node.buffer.data)
         if known is not None:
             known.buffer = known.buffer or node.buffer
@@ -293,43 +259,45 @@ class _Collector(Visitor):
 
     # ------------------------------------------------------------------------ accesses
 
-    def _add(self, buffer: Buffer, indices: Iterable[PrimExpr] | None, write: bool, node: Any, **more: Any) -> None:
+    def _add(
+        self, buffer: ir.Buffer, indices: Iterable[ir.PrimExpr] | None, write: bool, node: Any, **more: Any
+    ) -> None:
         depth = self.memory[buffer.data].depth if buffer.data in self.memory else 0
         exprs = None if indices is None else tuple(self._expr(i) for i in indices)
         own: tuple[Domain, ...] = more.pop("own", ())
         lanes = max((most_lanes(i.dtype) for i in exprs), default=1) if exprs else 1
         if exprs and lanes > 1:
-            lane = Var("lane", "int32")
+            lane = ir.Var("lane", "int32")
             exprs = tuple(_Lane(lane).visit(i) for i in exprs)
-            own = (*own, Domain(lane, IntImm("int32", 0), IntImm("int32", lanes)))
+            own = (*own, Domain(lane, ir.IntImm("int32", 0), ir.IntImm("int32", lanes)))
         self.found.accesses.append(
             Access(buffer, exprs, write, node, self.statement, self.place, depth, own=own, **more)
         )
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> None:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> None:
         for index in node.indices:
             self.visit(index)
         with self._inside(known=self.place.known and node.predicate is None):
             self._add(node.buffer, node.indices, False, node)
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> None:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> None:
         for index in node.indices:
             self.visit(index)
         self.visit(node.value)
         with self._inside(known=self.place.known and node.predicate is None):
             self._add(node.buffer, node.indices, True, node, value=self._expr(node.value))
 
-    @handles(And, Or)
+    @ir.handles(ir.And, ir.Or)
     def connective(self, node: Any) -> None:
         self.visit(node.a)
         with self._inside(known=False):
             self.visit(node.b)
 
-    @handles(Call)
-    def call(self, node: Call) -> None:
-        name = node.op.name if isinstance(node.op, Op) else ""
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> None:
+        name = node.op.name if isinstance(node.op, ir.Op) else ""
         if name == "tir.if_then_else":
             self.visit(node.args[0])
             self._under(node.args[0], node.args[1])
@@ -345,45 +313,45 @@ class _Collector(Visitor):
     def _argument(self, arg: Any, call: str) -> None:
         """An argument of a call: behind an address that it gets, a call may read and write."""
         address = is_call(arg, "tir.address_of")
-        if address and isinstance(arg.args[0], BufferLoad):
+        if address and isinstance(arg.args[0], ir.BufferLoad):
             for index in arg.args[0].indices:
                 self.visit(index)
             self._add(arg.args[0].buffer, None, call not in _MEMORY_ONLY, arg)
-        elif isinstance(arg, Var) and arg in self.memory:
+        elif isinstance(arg, ir.Var) and arg in self.memory:
             buffer = self.memory[arg].buffer
             if buffer is not None:
                 self._add(buffer, None, call not in _MEMORY_ONLY, arg)
-        elif isinstance(arg, PrimExpr):
+        elif isinstance(arg, ir.PrimExpr):
             self.visit(arg)
 
-    def _combine(self, node: Call) -> None:
+    def _combine(self, node: ir.Call) -> None:
         """A reduction over threads: it reads values, and gives all threads the result."""
-        assert isinstance(node.args[0], IntImm)
+        assert isinstance(node.args[0], ir.IntImm)
         count = node.args[0].value
         for value in node.args[1 : 2 + count]:
             self.visit(value)
         for target in node.args[2 + count : 2 + 2 * count]:
-            data = target.buffer.data if isinstance(target, BufferLoad) else target
-            if isinstance(data, Var):
+            data = target.buffer.data if isinstance(target, ir.BufferLoad) else target
+            if isinstance(data, ir.Var):
                 self.found.combined.add(data)
 
-    def _pointer(self, node: Call) -> None:
+    def _pointer(self, node: ir.Call) -> None:
         """An access pointer names what is touched behind it; its first element is in any case."""
         _, data, offset, extent, mask = node.args
         self.visit(offset)
-        known = self.memory.get(data) if isinstance(data, Var) else None
+        known = self.memory.get(data) if isinstance(data, ir.Var) else None
         if known is None or known.buffer is None:
             return
-        lane = Var("element", extent.dtype)
-        own = (Domain(lane, IntImm(extent.dtype, 0), self._expr(extent)),)
-        bits = mask.value if isinstance(mask, IntImm) else _READ | _WRITE
+        lane = ir.Var("element", extent.dtype)
+        own = (Domain(lane, ir.IntImm(extent.dtype, 0), self._expr(extent)),)
+        bits = mask.value if isinstance(mask, ir.IntImm) else _READ | _WRITE
         for bit, write in ((_READ, False), (_WRITE, True)):
             if bits & bit:
                 self._add(known.buffer, [offset], write, node, flat=True)
                 self._add(known.buffer, [offset + lane], write, node, flat=True, exact=False, own=own)
 
 
-def collect(func: PrimFunc) -> Program:
+def collect(func: ir.PrimFunc) -> Program:
     """All accesses of a function without blocks, in the order of the text.
 
     Raises `TVMagicError` if it has blocks.

@@ -15,27 +15,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.ir import (
-    EQ,
-    Add,
-    And,
-    BufferLoad,
-    Call,
-    Cast,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Mul,
-    Node,
-    PrimExpr,
-    Range,
-    Sub,
-    Var,
-    post_order_visit,
-    structural_equal,
-    structural_hash,
-)
 from tvmagic.ir.query import operands
 from tvmagic.tir.analysis.race_accesses import Access, Domain
 
@@ -63,13 +44,13 @@ class Forms:
     shared: the variables that are the same for both accesses; data: those that stand for what memory held.
     """
 
-    def __init__(self, parallel: Sequence[Var], shared: set[Var], data: set[Var]) -> None:
+    def __init__(self, parallel: Sequence[ir.Var], shared: set[ir.Var], data: set[ir.Var]) -> None:
         self.parallel, self.shared, self.data = parallel, shared, data
         self.analyzer = Analyzer()
-        self.domains: dict[Var, Domain] = {}
-        self.cuts: dict[Var, set[int]] = {}
-        self.symbolic: dict[Var, set[int]] = {}
-        self.opaque: list[PrimExpr] = []
+        self.domains: dict[ir.Var, Domain] = {}
+        self.cuts: dict[ir.Var, set[int]] = {}
+        self.symbolic: dict[ir.Var, set[int]] = {}
+        self.opaque: list[ir.PrimExpr] = []
         self.hashes: dict[int, list[int]] = {}
 
     def add_domains(self, domains: Iterable[Domain]) -> None:
@@ -77,7 +58,7 @@ class Forms:
         for domain in domains:
             if domain.var not in self.domains:
                 self.domains[domain.var] = domain
-                self.analyzer.bind(domain.var, Range.from_min_extent(domain.begin, domain.extent), True)
+                self.analyzer.bind(domain.var, ir.Range.from_min_extent(domain.begin, domain.extent), True)
 
     def of(self, accesses: Sequence[Access]) -> list[Form]:
         """The forms of accesses with indices, in order."""
@@ -88,50 +69,50 @@ class Forms:
 
     # ------------------------------------------------------------------------ sums
 
-    def _sum(self, node: PrimExpr) -> _Sum:
+    def _sum(self, node: ir.PrimExpr) -> _Sum:
         """A sum of parts of variables; the cuts that the parts need are noted."""
-        if isinstance(node, IntImm):
+        if isinstance(node, ir.IntImm):
             return {}, node.value
-        if isinstance(node, Var) and node.dtype.is_index:
+        if isinstance(node, ir.Var) and node.dtype.is_index:
             return self._variable(node)
-        if isinstance(node, Cast) and node.dtype.is_index and node.value.dtype.is_index:
+        if isinstance(node, ir.Cast) and node.dtype.is_index and node.value.dtype.is_index:
             return self._sum(node.value)
-        if isinstance(node, (Add, Sub)):
+        if isinstance(node, (ir.Add, ir.Sub)):
             (a, ka), (b, kb) = self._sum(node.a), self._sum(node.b)
-            sign = 1 if isinstance(node, Add) else -1
+            sign = 1 if isinstance(node, ir.Add) else -1
             return _plus(a, b, sign), ka + sign * kb
-        if isinstance(node, Mul):
+        if isinstance(node, ir.Mul):
             for factor, other in ((node.a, node.b), (node.b, node.a)):
-                if isinstance(factor, IntImm):
+                if isinstance(factor, ir.IntImm):
                     terms, constant = self._sum(other)
                     return {t: c * factor.value for t, c in terms.items() if factor.value}, constant * factor.value
-        if isinstance(node, (FloorDiv, FloorMod)):
+        if isinstance(node, (ir.FloorDiv, ir.FloorMod)):
             found = self._quotient(node)
             if found is not None:
                 return found
         return {self._opaque(node): 1}, 0
 
-    def _variable(self, var: Var) -> _Sum:
+    def _variable(self, var: ir.Var) -> _Sum:
         domain = self.domains.get(var)
         terms, constant = ({}, 0) if domain is None else self._sum(domain.begin)
         return _plus(terms, {("v", var, 1, 0): 1}, 1), constant
 
-    def _opaque(self, node: PrimExpr) -> _Atom:
+    def _opaque(self, node: ir.PrimExpr) -> _Atom:
         return ("o", self._key(node))
 
-    def _key(self, node: PrimExpr) -> int:
+    def _key(self, node: ir.PrimExpr) -> int:
         """A number for an expression, the same for equal ones."""
-        alike = self.hashes.setdefault(structural_hash(node, True), [])
+        alike = self.hashes.setdefault(ir.structural_hash(node, True), [])
         for number in alike:
-            if structural_equal(self.opaque[number], node):
+            if ir.structural_equal(self.opaque[number], node):
                 return number
         alike.append(len(self.opaque))
         self.opaque.append(node)
         return alike[-1]
 
-    def _quotient(self, node: FloorDiv | FloorMod) -> _Sum | None:
+    def _quotient(self, node: ir.FloorDiv | ir.FloorMod) -> _Sum | None:
         """`node` as a sum, if what it divides is a multiple of the divisor plus a part of one variable."""
-        if not isinstance(node.b, IntImm):
+        if not isinstance(node.b, ir.IntImm):
             return self._symbolic_quotient(node)
         divisor = node.b.value
         if divisor <= 0:
@@ -142,7 +123,7 @@ class Forms:
         quotient, constant = divmod(constant, divisor)
         low, high = self.reach(rest.items(), constant)
         if low >= 0 and high < divisor:
-            return (whole, quotient) if isinstance(node, FloorDiv) else (rest, constant)
+            return (whole, quotient) if isinstance(node, ir.FloorDiv) else (rest, constant)
         top = max(rest, key=lambda t: abs(rest[t]))
         factor = rest.pop(top)
         low, high = self.reach(rest.items(), constant)
@@ -153,24 +134,26 @@ class Forms:
         if end and end % cut:
             return None
         self.cuts.setdefault(var, set()).update((begin, cut))
-        if isinstance(node, FloorDiv):
+        if isinstance(node, ir.FloorDiv):
             return _plus(whole, {("v", var, cut, end): 1}, 1), quotient
         return _plus(rest, {("v", var, begin, cut): factor}, 1), constant
 
-    def _symbolic_quotient(self, node: FloorDiv | FloorMod) -> _Sum | None:
+    def _symbolic_quotient(self, node: ir.FloorDiv | ir.FloorMod) -> _Sum | None:
         """`p // n` and `p % n` of a variable alone and a size that both iterations share."""
-        if not isinstance(node.a, Var) or node.a not in self.domains or not self._is_shared(node.b):
+        if not isinstance(node.a, ir.Var) or node.a not in self.domains or not self._is_shared(node.b):
             return None
         key = self._key(node.b)
         self.symbolic.setdefault(node.a, set()).add(key)
-        return {("div" if isinstance(node, FloorDiv) else "mod", node.a, key): 1}, 0
+        return {("div" if isinstance(node, ir.FloorDiv) else "mod", node.a, key): 1}, 0
 
-    def _is_shared(self, node: PrimExpr) -> bool:
-        found: list[Node] = []
-        post_order_visit(node, found.append)
-        return not any(isinstance(n, (BufferLoad, Call)) or (isinstance(n, Var) and not self._common(n)) for n in found)
+    def _is_shared(self, node: ir.PrimExpr) -> bool:
+        found: list[ir.Node] = []
+        ir.post_order_visit(node, found.append)
+        return not any(
+            isinstance(n, (ir.BufferLoad, ir.Call)) or (isinstance(n, ir.Var) and not self._common(n)) for n in found
+        )
 
-    def _common(self, var: Var) -> bool:
+    def _common(self, var: ir.Var) -> bool:
         return var in self.shared and var not in self.data
 
     # ------------------------------------------------------------------------ digits
@@ -182,7 +165,7 @@ class Forms:
                 terms[digit] = terms.get(digit, 0) + weight * factor
         return tuple((t, c) for t, c in terms.items() if c), value[1]
 
-    def chain(self, var: Var) -> list[int] | None:
+    def chain(self, var: ir.Var) -> list[int] | None:
         """Where a variable is cut into digits, from 1 upwards; None if no digits fit all cuts."""
         cuts = sorted({1, *self.cuts.get(var, ())})
         return None if any(b % a for a, b in pairwise(cuts)) else cuts
@@ -199,7 +182,7 @@ class Forms:
         bounds = [*ends, 0] if not high else ends
         return [(("v", var, a, b), a // low) for a, b in pairwise(bounds)]
 
-    def digits_of(self, var: Var) -> list[list[_Atom]]:
+    def digits_of(self, var: ir.Var) -> list[list[_Atom]]:
         """The sets of digits that tell a variable's value, each enough by itself."""
         chain = self.chain(var)
         found: list[list[_Atom]] = [[("v", var, 1, 0)]]
@@ -253,10 +236,10 @@ def _plus(a: Mapping[_Atom, int], b: Mapping[_Atom, int], sign: int) -> dict[_At
     return {t: c for t, c in result.items() if c}
 
 
-def _zeros(access: Access) -> list[PrimExpr]:
+def _zeros(access: Access) -> list[ir.PrimExpr]:
     """Differences that are 0 where an access runs: those of the equalities among its conditions."""
-    guards = [part for guard, _ in access.place.guards for part in operands(guard, And)]
-    return [guard.a - guard.b for guard in guards if isinstance(guard, EQ) and guard.a.dtype.is_index]
+    guards = [part for guard, _ in access.place.guards for part in operands(guard, ir.And)]
+    return [guard.a - guard.b for guard in guards if isinstance(guard, ir.EQ) and guard.a.dtype.is_index]
 
 
 # ---------------------------------------------------------------------------- equations

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from tvmagic import ir
 from tvmagic.arith.interval_arithmetic import ENDS_OF, Ends
 from tvmagic.eval.indices import Unevaluated, evaluate
-from tvmagic.ir import BinaryOp, Cast, FloorDiv, FloorMod, IntImm, PrimExpr, Var
 from tvmagic.ir.conditional import choice
 from tvmagic.ir.query import variables_in
 from tvmagic.tir.analysis.race_accesses import Access, Domain
@@ -25,7 +25,7 @@ MOST_ROWS = 1 << 19  # rows of all accesses of one buffer together
 Array = Any
 
 
-def variables(nodes: Iterable[PrimExpr]) -> set[Var]:
+def variables(nodes: Iterable[ir.PrimExpr]) -> set[ir.Var]:
     """The variables in expressions."""
     return {var for node in nodes for var in variables_in(node)}
 
@@ -39,7 +39,7 @@ class Conflict:
 
     first: Access
     second: Access
-    values: tuple[dict[Var, int], dict[Var, int]]
+    values: tuple[dict[ir.Var, int], dict[ir.Var, int]]
     element: tuple[int, ...]
     certain: bool
 
@@ -62,7 +62,7 @@ class _Rows:
     iteration: Array
     time: Array
     certain: bool
-    values: dict[Var, Array]
+    values: dict[ir.Var, Array]
 
 
 @dataclass
@@ -77,8 +77,8 @@ class Search:
 
     parallel: Sequence[Domain]
     shared: Sequence[Domain]
-    sizes: Mapping[Var, int]
-    times: Callable[[Access, Mapping[Var, Array]], Array] | None = None
+    sizes: Mapping[ir.Var, int]
+    times: Callable[[Access, Mapping[ir.Var, Array]], Array] | None = None
     reason: str = ""
 
     def run(self, accesses: Sequence[Access]) -> Found:
@@ -86,7 +86,7 @@ class Search:
         wanted = self._shared_used(accesses)
         rows: list[_Rows] = []
         for access in accesses:
-            if any(isinstance(d.extent, IntImm) and d.extent.value <= 0 for d in access.domains):
+            if any(isinstance(d.extent, ir.IntImm) and d.extent.value <= 0 for d in access.domains):
                 continue
             try:
                 rows.append(self._rows(access, wanted, MOST_ROWS // len(accesses)))
@@ -104,14 +104,14 @@ class Search:
 
     # ------------------------------------------------------------------------ rows
 
-    def _needed(self, access: Access) -> set[Var]:
+    def _needed(self, access: Access) -> set[ir.Var]:
         """The variables that decide whether an access happens and what it touches."""
         found = variables([*(access.indices or ()), *(g for g, _ in access.place.guards)])
         found |= {d.var for d in self.parallel}
         if self.times is not None:
             found |= {d.var for d in access.place.domains} - {d.var for d in self.shared}
         by_var = {d.var: d for d in (*self.shared, *self.parallel, *access.domains)}
-        found |= {d.var for d in access.domains if not isinstance(d.extent, IntImm)}
+        found |= {d.var for d in access.domains if not isinstance(d.extent, ir.IntImm)}
         pending = list(found)
         while pending:
             domain = by_var.get(pending.pop())
@@ -133,7 +133,7 @@ class Search:
         order = [*mine, *inner]
         extents = self._extents(order, most)
         grid = np.indices(extents, dtype=np.int64).reshape(len(extents), -1) if extents else np.zeros((0, 1), np.int64)
-        values: dict[Var, Array] = {v: np.int64(n) for v, n in self.sizes.items()}
+        values: dict[ir.Var, Array] = {v: np.int64(n) for v, n in self.sizes.items()}
         keep = np.ones(grid.shape[1], bool)
         for domain, places in zip(order, grid):
             keep &= places < evaluate(domain.extent, values)
@@ -156,7 +156,7 @@ class Search:
 
     def _extents(self, domains: Sequence[Domain], most: int) -> list[int]:
         """How many values of each variable are looked at: all, or fewer of the longest ranges."""
-        limits: dict[Var, tuple[int, int]] = {v: (n, n) for v, n in self.sizes.items()}
+        limits: dict[ir.Var, tuple[int, int]] = {v: (n, n) for v, n in self.sizes.items()}
         full: list[int] = []
         for domain in domains:
             low, high = _bounds(domain.begin, limits), _bounds(domain.extent, limits)
@@ -248,16 +248,16 @@ def _reordered(key: Array, iteration: Array, time: Array, write: Array) -> tuple
     return None
 
 
-def _bounds(node: PrimExpr, limits: Mapping[Var, Ends]) -> Ends:
+def _bounds(node: ir.PrimExpr, limits: Mapping[ir.Var, Ends]) -> Ends:
     """The least and the largest value of an expression, from those of its variables."""
-    if isinstance(node, IntImm):
+    if isinstance(node, ir.IntImm):
         return node.value, node.value
-    if isinstance(node, Var) and node in limits:
+    if isinstance(node, ir.Var) and node in limits:
         return limits[node]
-    if isinstance(node, Cast):
+    if isinstance(node, ir.Cast):
         return _bounds(node.value, limits)
-    if isinstance(node, BinaryOp) and type(node) in ENDS_OF:
-        divides = isinstance(node, (FloorDiv, FloorMod))
+    if isinstance(node, ir.BinaryOp) and type(node) in ENDS_OF:
+        divides = isinstance(node, (ir.FloorDiv, ir.FloorMod))
         right = _bounds(node.b, limits)
         if divides and right[0] <= 0:
             raise Unevaluated(node)

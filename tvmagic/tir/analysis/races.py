@@ -18,20 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from tvmagic import ir
 from tvmagic.eval.indices import evaluate
-from tvmagic.ir import (
-    BufferLoad,
-    For,
-    IfThenElse,
-    IntImm,
-    PrimExpr,
-    PrimFunc,
-    SeqStmt,
-    Stmt,
-    Var,
-    While,
-    post_order_visit,
-)
 from tvmagic.tir.analysis.known_conditions import KnownConditions
 from tvmagic.tir.analysis.race_accesses import Access, Domain, Program, collect
 from tvmagic.tir.analysis.race_proof import Forms, never_meet
@@ -68,7 +56,7 @@ class Race:
     @property
     def name(self) -> str:
         """The name of the loop's variable."""
-        return self.loop.loop_var.name if isinstance(self.loop, For) else self.loop.node.var.name
+        return self.loop.loop_var.name if isinstance(self.loop, ir.For) else self.loop.node.var.name
 
     def __str__(self) -> str:
         return self.text
@@ -88,12 +76,12 @@ class _Group:
     parallel: Sequence[Domain]
     shared: Sequence[Domain]
     accesses: Sequence[Access]
-    times: Callable[[Access, Mapping[Var, Any]], Any] | None = None
+    times: Callable[[Access, Mapping[ir.Var, Any]], Any] | None = None
     meet: Callable[[Access, Access], bool] = lambda a, b: a.write or b.write
     by_node: bool = False
 
 
-def find_races(func: PrimFunc, sizes: Mapping[str, int] | int | None = None) -> list[Race]:
+def find_races(func: ir.PrimFunc, sizes: Mapping[str, int] | int | None = None) -> list[Race]:
     """The races of a function without blocks, at most one for each loop and buffer, certain ones first.
 
     What is proved to be free of races is not in the list. `sizes` are the values of symbolic sizes (by name, or one
@@ -108,7 +96,7 @@ def find_races(func: PrimFunc, sizes: Mapping[str, int] | int | None = None) -> 
 
 
 def find_carried(
-    func: PrimFunc, var: Var, meet: Callable[[Access, Access], bool], without: frozenset[Any] = frozenset()
+    func: ir.PrimFunc, var: ir.Var, meet: Callable[[Access, Access], bool], without: frozenset[Any] = frozenset()
 ) -> list[Race]:
     """The pairs of accesses to one element in different iterations of the loop of `var`, whatever its kind.
 
@@ -138,7 +126,7 @@ def _groups(program: Program, known: KnownConditions) -> Iterator[_Group]:
 
 def _by_buffer(accesses: Iterable[Access]) -> Iterator[list[Access]]:
     """The accesses of each buffer that is written."""
-    groups: dict[Var, list[Access]] = {}
+    groups: dict[ir.Var, list[Access]] = {}
     for access in accesses:
         groups.setdefault(access.buffer.data, []).append(access)
     for group in groups.values():
@@ -188,7 +176,7 @@ def _kernel_groups(program: Program) -> Iterator[_Group]:
 
 
 def _thread_groups(accesses: Sequence[Access], outside: int, program: Program) -> Iterator[_Group]:
-    statements: dict[Stmt, list[Access]] = {}
+    statements: dict[ir.Stmt, list[Access]] = {}
     for access in accesses:
         scope = access.buffer.scope()
         if scope.startswith("shared") or (scope == "global" and access.depth <= outside):
@@ -212,10 +200,10 @@ class _Redundant:
     """
 
     def __init__(self, accesses: Sequence[Access], threads: Sequence[Domain], program: Program) -> None:
-        self.differing: set[Var] = {d.var for d in threads}
+        self.differing: set[ir.Var] = {d.var for d in threads}
         self.combined, self.data = program.combined, program.data
         stores = [a for a in accesses if a.write]
-        reading: dict[Stmt, set[Var]] = {}
+        reading: dict[ir.Stmt, set[ir.Var]] = {}
         for access in accesses:
             if not access.write:
                 reading.setdefault(access.statement, set()).add(access.buffer.data)
@@ -236,12 +224,12 @@ class _Redundant:
         ranges = [e for d in store.domains if d.var not in self.differing for e in (d.begin, d.extent)]
         return any(self._depends(e) for e in (*store.indices, store.value, *guards, *ranges))
 
-    def _depends(self, node: PrimExpr) -> bool:
+    def _depends(self, node: ir.PrimExpr) -> bool:
         found: list[Any] = []
-        post_order_visit(node, found.append)
+        ir.post_order_visit(node, found.append)
         return any(
-            (isinstance(n, Var) and (n in self.differing or n in self.data))
-            or (isinstance(n, BufferLoad) and n.buffer.data in self.differing)
+            (isinstance(n, ir.Var) and (n in self.differing or n in self.data))
+            or (isinstance(n, ir.BufferLoad) and n.buffer.data in self.differing)
             for n in found
         )
 
@@ -264,7 +252,7 @@ class _Lanes:
         scalar = lane_by_lane(known.loops.get(domain.var) or domain.loop)
         self.scalar = {known.origin.get(stmt, stmt) for stmt in scalar}
         self.together = self.loop.body not in self.scalar
-        self.sizes: dict[Stmt, int] = {}
+        self.sizes: dict[ir.Stmt, int] = {}
 
     def meet(self, first: Access, second: Access) -> bool:
         """Whether the order of two accesses can be another than in a serial loop."""
@@ -274,17 +262,17 @@ class _Lanes:
         alone = whole is not None and whole is self._whole(second)
         return self._repeats(first, whole) if alone or (first.write and first.node is second.node) else True
 
-    def _repeats(self, access: Access, whole: Stmt | None) -> bool:
+    def _repeats(self, access: Access, whole: ir.Stmt | None) -> bool:
         """Whether a loop inside the vectorized one runs the access, or the statement around it, several times."""
         steps = [step.stmt for step in access.place.path]
         inner = steps[steps.index(self.loop) + 1 : None if whole is None else steps.index(whole)]
-        return any(isinstance(stmt, (For, While)) for stmt in inner) or (whole is None and bool(access.own))
+        return any(isinstance(stmt, (ir.For, ir.While)) for stmt in inner) or (whole is None and bool(access.own))
 
-    def _whole(self, access: Access) -> Stmt | None:
+    def _whole(self, access: Access) -> ir.Stmt | None:
         """The statement around an access that runs lane by lane."""
         return next((step.stmt for step in access.place.path if step.stmt in self.scalar), None)
 
-    def time(self, access: Access, values: Mapping[Var, Any]) -> Any:
+    def time(self, access: Access, values: Mapping[ir.Var, Any]) -> Any:
         """The number of an access in the order of the vectorized body."""
         parts: list[Any] = []
         path = access.place.path
@@ -293,30 +281,30 @@ class _Lanes:
             stmt = step.stmt
             if stmt in self.scalar:
                 return sum(parts)
-            if isinstance(stmt, SeqStmt):
+            if isinstance(stmt, ir.SeqStmt):
                 parts += [self._size(part) for part in stmt.seq[: step.part]]
-            elif isinstance(stmt, For) and stmt.loop_var in values:
+            elif isinstance(stmt, ir.For) and stmt.loop_var in values:
                 begin = evaluate(stmt.min, values)
                 parts.append((values[stmt.loop_var] - begin) * self._size(stmt.body))
         return sum(parts) + int(access.write)
 
-    def _size(self, stmt: Stmt) -> int:
+    def _size(self, stmt: ir.Stmt) -> int:
         """More than the number of times that a statement takes."""
         if stmt not in self.sizes:
             self.sizes[stmt] = self._measure(stmt)
         return self.sizes[stmt]
 
-    def _measure(self, stmt: Stmt) -> int:
-        if isinstance(stmt, SeqStmt):
+    def _measure(self, stmt: ir.Stmt) -> int:
+        if isinstance(stmt, ir.SeqStmt):
             return sum(self._size(part) for part in stmt.seq)
-        if isinstance(stmt, For):
-            extent = stmt.extent.value if isinstance(stmt.extent, IntImm) else 1 << 10
+        if isinstance(stmt, ir.For):
+            extent = stmt.extent.value if isinstance(stmt.extent, ir.IntImm) else 1 << 10
             return max(extent, 1) * self._size(stmt.body)
-        if isinstance(stmt, IfThenElse):
+        if isinstance(stmt, ir.IfThenElse):
             branches = (stmt.then_case, stmt.else_case)
             return max(self._size(branch) for branch in branches if branch is not None)
         body = getattr(stmt, "body", None)
-        return self._size(body) if isinstance(body, Stmt) else 2
+        return self._size(body) if isinstance(body, ir.Stmt) else 2
 
 
 # ---------------------------------------------------------------------------- one buffer
@@ -335,15 +323,15 @@ def _flattened(access: Access) -> Access:
     if access.flat or access.indices is None:
         return access
     buffer = access.buffer
-    number: PrimExpr = buffer.elem_offset
+    number: ir.PrimExpr = buffer.elem_offset
     strides = buffer.strides or _dense(buffer.shape)
     for index, stride in zip(access.indices, strides):
         number = number + index * stride
     return replace(access, indices=(number,), flat=True)
 
 
-def _dense(shape: Sequence[PrimExpr]) -> list[PrimExpr]:
-    strides: list[PrimExpr] = [IntImm("int32", 1)]
+def _dense(shape: Sequence[ir.PrimExpr]) -> list[ir.PrimExpr]:
+    strides: list[ir.PrimExpr] = [ir.IntImm("int32", 1)]
     for size in reversed(shape[1:]):
         strides.append(strides[-1] * size)
     return strides[::-1]
@@ -393,10 +381,10 @@ def _proved(group: _Group, program: Program) -> bool:
     )
 
 
-def _sizes(group: _Group, program: Program) -> set[Var]:
+def _sizes(group: _Group, program: Program) -> set[ir.Var]:
     """The variables that are neither loops' nor data."""
     bound = {d.var for a in group.accesses for d in a.domains} | {d.var for d in (*group.parallel, *group.shared)}
-    nodes: list[PrimExpr] = []
+    nodes: list[ir.PrimExpr] = []
     for access in group.accesses:
         nodes += access.indices or ()
         nodes += [guard for guard, _ in access.place.guards]
@@ -404,7 +392,7 @@ def _sizes(group: _Group, program: Program) -> set[Var]:
     return {v for v in variables(nodes) if v not in bound and v not in program.data and v.dtype.is_int}
 
 
-def _samples(free: Iterable[Var], sizes: Mapping[str, int] | int | None) -> list[dict[Var, int]]:
+def _samples(free: Iterable[ir.Var], sizes: Mapping[str, int] | int | None) -> list[dict[ir.Var, int]]:
     """Values of symbolic sizes to try."""
     if sizes is None:
         return [dict.fromkeys(free, n) for n in _SAMPLE]
@@ -428,7 +416,7 @@ def _loop_text(group: _Group) -> str:
     return f"the threads of `{group.kind}`"
 
 
-def _told(group: _Group, conflict: Conflict, sizes: Mapping[Var, int]) -> Race:
+def _told(group: _Group, conflict: Conflict, sizes: Mapping[ir.Var, int]) -> Race:
     first, second = conflict.first, conflict.second
     buffer = first.buffer
     values = [{d.var.name: v[d.var] for d in group.parallel} for v in conflict.values]
@@ -454,7 +442,7 @@ def _told(group: _Group, conflict: Conflict, sizes: Mapping[Var, int]) -> Race:
 
 def _element(access: Access, place: tuple[int, ...]) -> tuple[int, ...]:
     """The place of an element by dimension, if the number of it tells that."""
-    shape = [s.value for s in access.buffer.shape if isinstance(s, IntImm)]
+    shape = [s.value for s in access.buffer.shape if isinstance(s, ir.IntImm)]
     plain = access.flat and not access.buffer.strides and len(shape) == len(access.buffer.shape)
     if not plain or not 0 <= place[0] < np.prod(shape, dtype=np.int64):
         return place

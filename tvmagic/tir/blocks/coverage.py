@@ -6,24 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tvmagic import ir
 from tvmagic.arith.affine_form import Sum, Sums
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set import IntSet, intersect, joined
 from tvmagic.arith.int_set_eval import eval_sets
 from tvmagic.arith.region_bounds import estimate_region_lower_bound
-from tvmagic.ir import (
-    BinaryOp,
-    Buffer,
-    BufferRegion,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    PrimExpr,
-    Range,
-    Var,
-    structural_equal,
-    substitute,
-)
 from tvmagic.ir.query import contains, variables_in
 from tvmagic.tir.blocks.domains import analyzer_at, domains_at, domains_between, iter_domains, loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
@@ -35,14 +23,14 @@ if TYPE_CHECKING:
     from tvmagic.tir.schedule.state import ScheduleState
 
 
-def bind_regions(state: ScheduleState, sref: StmtSRef, side: str) -> list[BufferRegion]:
+def bind_regions(state: ScheduleState, sref: StmtSRef, side: str) -> list[ir.BufferRegion]:
     """What a block reads or writes, in terms of its loops' variables."""
     reads, writes = effective_regions(sref.block)
     values = _bindings(state, sref)
-    return [substitute(region, values) for region in (reads if side == "reads" else writes)]
+    return [ir.substitute(region, values) for region in (reads if side == "reads" else writes)]
 
 
-def _bindings(state: ScheduleState, sref: StmtSRef) -> dict[Var, PrimExpr]:
+def _bindings(state: ScheduleState, sref: StmtSRef) -> dict[ir.Var, ir.PrimExpr]:
     """The values that a block's variables are bound to, in terms of its loops' variables."""
     realize = state.realize_of(sref)
     return {v.var: value for v, value in zip(realize.block.iter_vars, realize.iter_values)}
@@ -93,7 +81,7 @@ def _covered_at(
     whole |= {buffer for producer in producers for buffer in _written_by_all_values(state, producer, meeting)}
     if all(region.buffer in whole for region in effective_regions(consumer.block)[0]):
         return True
-    written: dict[Buffer, list[list[IntSet]]] = {}
+    written: dict[ir.Buffer, list[list[IntSet]]] = {}
     # what runs in part may read just what was written in part; the boxes are then compared as if both ran whole
     exact = _number(_partial_condition(state, consumer)) == 1
     partial = {p for p in producers if exact and not _runs_where_read(state, p, consumer)}
@@ -147,7 +135,7 @@ def _runs_where_read(state: ScheduleState, producer: StmtSRef, consumer: StmtSRe
             if values is None or any(v in own and v not in values for c in conditions for v in variables_in(c)):
                 return False
             with analyzer.constraint_scope(all_of(facts)):
-                if not all(analyzer.can_prove(substitute(c, values)) for c in conditions):
+                if not all(analyzer.can_prove(ir.substitute(c, values)) for c in conditions):
                     return False
     return True
 
@@ -157,7 +145,7 @@ def _covered_by_variables(
     meeting: StmtSRef,
     producer: StmtSRef,
     consumer: StmtSRef,
-    read: BufferRegion,
+    read: ir.BufferRegion,
     exact: bool,
 ) -> bool:
     """Whether a consumer reads at the places of a producer, with values of its variables that were there before.
@@ -174,8 +162,8 @@ def _covered_by_variables(
         if values is None or (exact and _number(_partial_condition(state, producer, _first(domains, bound))) != 1):
             continue
         given, taken = _bindings(state, producer), _bindings(state, consumer)
-        made = read.replace(region=tuple([Range.from_min_extent(given[var], 1) for var in values]))
-        used = [Range.from_min_extent(substitute(value, taken), 1) for value in values.values()]
+        made = read.replace(region=tuple([ir.Range.from_min_extent(given[var], 1) for var in values]))
+        used = [ir.Range.from_min_extent(ir.substitute(value, taken), 1) for value in values.values()]
         if not _fills_its_box(Sums(domains), made, domains):
             continue
         reading = domains_between(consumer.parent, meeting, read.buffer.scope())
@@ -186,10 +174,10 @@ def _covered_by_variables(
 
 
 def _values_at_same_place(
-    written: BufferRegion, read: BufferRegion, variables: dict[Var, Range]
-) -> dict[Var, PrimExpr] | None:
+    written: ir.BufferRegion, read: ir.BufferRegion, variables: dict[ir.Var, ir.Range]
+) -> dict[ir.Var, ir.PrimExpr] | None:
     """The values of a producer's variables for which it writes the element that is read; None if these are not seen."""
-    values: dict[Var, PrimExpr] = {}
+    values: dict[ir.Var, ir.PrimExpr] = {}
     for made, used in zip(written.region, read.region):
         if _number(made.extent) != 1 or _number(used.extent) != 1:
             return None
@@ -198,18 +186,20 @@ def _values_at_same_place(
     return values
 
 
-def _unify(pattern: PrimExpr, value: PrimExpr, variables: dict[Var, Range], found: dict[Var, PrimExpr]) -> bool:
+def _unify(
+    pattern: ir.PrimExpr, value: ir.PrimExpr, variables: dict[ir.Var, ir.Range], found: dict[ir.Var, ir.PrimExpr]
+) -> bool:
     """Whether an expression is another one with values for its variables, which are added to those found."""
-    if isinstance(pattern, Var) and pattern in variables:
-        return structural_equal(found.setdefault(pattern, value), value)
-    if isinstance(pattern, BinaryOp) and type(pattern) is type(value):
-        assert isinstance(value, BinaryOp)
+    if isinstance(pattern, ir.Var) and pattern in variables:
+        return ir.structural_equal(found.setdefault(pattern, value), value)
+    if isinstance(pattern, ir.BinaryOp) and type(pattern) is type(value):
+        assert isinstance(value, ir.BinaryOp)
         return _unify(pattern.a, value.a, variables, found) and _unify(pattern.b, value.b, variables, found)
-    return structural_equal(pattern, value)
+    return ir.structural_equal(pattern, value)
 
 
 def _covered_by_sums(
-    state: ScheduleState, meeting: StmtSRef, producers: list[StmtSRef], consumer: StmtSRef, whole: set[Buffer]
+    state: ScheduleState, meeting: StmtSRef, producers: list[StmtSRef], consumer: StmtSRef, whole: set[ir.Buffer]
 ) -> bool:
     """Whether the ends of what is written and read, as sums of loops, show that all is covered; False says nothing.
 
@@ -237,7 +227,11 @@ def _covered_by_sums(
 
 
 def _holds(
-    sums: Sums, write: BufferRegion, writing: dict[Var, Range], read: BufferRegion, reading: dict[Var, Range]
+    sums: Sums,
+    write: ir.BufferRegion,
+    writing: dict[ir.Var, ir.Range],
+    read: ir.BufferRegion,
+    reading: dict[ir.Var, ir.Range],
 ) -> bool:
     """Whether the box written while some loops run holds the box read while others do, inside the buffer's shape."""
     for has, needs, size in zip(write.region, read.region, write.buffer.shape):
@@ -252,7 +246,7 @@ def _holds(
     return True
 
 
-def _fills_its_box(sums: Sums, region: BufferRegion, moving: dict[Var, Range]) -> bool:
+def _fills_its_box(sums: Sums, region: ir.BufferRegion, moving: dict[ir.Var, ir.Range]) -> bool:
     """Whether a region reaches all of the box around it while some loops run; False says nothing.
 
     It does if each loop moves one side, and no step is longer than what the shorter steps of that side cover. Quotients
@@ -270,7 +264,7 @@ def _fills_its_box(sums: Sums, region: BufferRegion, moving: dict[Var, Range]) -
     return True
 
 
-def _steps(sums: Sums, low: Sum, moving: dict[Var, Range]) -> list[tuple[int, Any]] | None:
+def _steps(sums: Sums, low: Sum, moving: dict[ir.Var, ir.Range]) -> list[tuple[int, Any]] | None:
     """The loops that move a side with their steps, the shortest first; None if a loop moves it in another way."""
     found: list[tuple[int, Any]] = []
     for term, number in low.terms.items():
@@ -291,7 +285,7 @@ def _without_gaps(sums: Sums, steps: list[tuple[int, Any]], extent: int | None) 
     return True
 
 
-def _ends(sums: Sums, side: Range, moving: dict[Var, Range]) -> tuple[Sum, Sum] | None:
+def _ends(sums: Sums, side: ir.Range, moving: dict[ir.Var, ir.Range]) -> tuple[Sum, Sum] | None:
     """The first and the last index that a side of a region has while some loops run."""
     low, extent = sums.of(side.min), sums.of(side.extent)
     if low is None or extent is None:
@@ -300,14 +294,14 @@ def _ends(sums: Sums, side: Range, moving: dict[Var, Range]) -> tuple[Sum, Sum] 
     return None if first is None or last is None else (first[0], last[1])
 
 
-def _as_iterators(state: ScheduleState, region: BufferRegion, block: StmtSRef) -> list[Range] | None:
+def _as_iterators(state: ScheduleState, region: ir.BufferRegion, block: StmtSRef) -> list[ir.Range] | None:
     """A region with its quotients and remainders simplified as iterators of the loops; None if it has none.
 
     `(i * n + j) // n` is `i`: with symbolic sizes that is not seen from intervals.
     """
     from tvmagic.arith.iter_map import detect_iter_map
 
-    if not any(contains(side.min, FloorDiv, FloorMod) for side in region.region):
+    if not any(contains(side.min, ir.FloorDiv, ir.FloorMod) for side in region.region):
         return None
     domains = loop_domains(state.loops_of(block))
     lows = [side.min for side in region.region]
@@ -315,11 +309,11 @@ def _as_iterators(state: ScheduleState, region: BufferRegion, block: StmtSRef) -
     if not found:
         return None
     return [
-        Range.from_min_extent(_plain_part(low, total), s.extent) for low, total, s in zip(lows, found, region.region)
+        ir.Range.from_min_extent(_plain_part(low, total), s.extent) for low, total, s in zip(lows, found, region.region)
     ]
 
 
-def _plain_part(value: PrimExpr, total: IterSumExpr) -> PrimExpr:
+def _plain_part(value: ir.PrimExpr, total: IterSumExpr) -> ir.PrimExpr:
     """The iterator that a part of a fused sum is, such as `i` for `(i * n + j) // n`; else the value as it is."""
     from tvmagic.arith.iter_map import IterSumExpr, normalize_iter_map_to_expr
 
@@ -339,14 +333,16 @@ def _plain_part(value: PrimExpr, total: IterSumExpr) -> PrimExpr:
     return normalize_iter_map_to_expr(total)
 
 
-def _partial_condition(state: ScheduleState, block: StmtSRef, first: dict[Var, PrimExpr] | None = None) -> PrimExpr:
+def _partial_condition(
+    state: ScheduleState, block: StmtSRef, first: dict[ir.Var, ir.PrimExpr] | None = None
+) -> ir.PrimExpr:
     from tvmagic.tir.blocks.conditions import partial_condition
 
     return partial_condition(state.realize_of(block), loop_domains(state.loops_of(block)), first)
 
 
 def _written_box(
-    state: ScheduleState, producer: StmtSRef, meeting: StmtSRef, region: BufferRegion, exact: bool
+    state: ScheduleState, producer: StmtSRef, meeting: StmtSRef, region: ir.BufferRegion, exact: bool
 ) -> list[IntSet] | None:
     """The box that one iteration at `meeting` writes; None if a condition leaves out an unknown part of it.
 
@@ -355,19 +351,19 @@ def _written_box(
     """
     domains = domains_between(producer.parent, meeting, region.buffer.scope())
     condition = _partial_condition(state, producer, _first(domains, region))
-    asked = condition if exact else IntImm("bool", 1)
+    asked = condition if exact else ir.IntImm("bool", 1)
     if _number(asked) == 1 and _fills_its_box(Sums(domains), region, domains):
         return eval_sets(region.region, domains)
     return estimate_region_lower_bound(region.region, domains, asked)
 
 
-def _first(domains: dict[Var, Range], written: BufferRegion) -> dict[Var, PrimExpr]:
+def _first(domains: dict[ir.Var, ir.Range], written: ir.BufferRegion) -> dict[ir.Var, ir.PrimExpr]:
     """The first values of the loops that what is written does not depend on."""
     used = {v for side in written.region for end in (side.min, side.extent) for v in variables_in(end)}
     return {var: domain.min for var, domain in domains.items() if var not in used}
 
 
-def _written_wholly(state: ScheduleState, producer: StmtSRef, meeting: StmtSRef) -> list[Buffer]:
+def _written_wholly(state: ScheduleState, producer: StmtSRef, meeting: StmtSRef) -> list[ir.Buffer]:
     """The buffers of which a producer writes one element an iteration, counted by loops below `meeting`.
 
     This is what most blocks do, and is seen without an analysis.
@@ -377,12 +373,12 @@ def _written_wholly(state: ScheduleState, producer: StmtSRef, meeting: StmtSRef)
         return []
     loops = {s.loop.loop_var: s.loop for s in path_below(producer, meeting)}
     bound = {v.var: value for v, value in zip(realize.block.iter_vars, realize.iter_values)}
-    found: list[Buffer] = []
+    found: list[ir.Buffer] = []
     for region in effective_regions(realize.block)[1]:
         left = dict(loops)
         for side, size in zip(region.region, region.buffer.shape):
-            value = bound.get(side.min) if isinstance(side.min, Var) else None
-            loop = left.pop(value, None) if isinstance(value, Var) else None
+            value = bound.get(side.min) if isinstance(side.min, ir.Var) else None
+            loop = left.pop(value, None) if isinstance(value, ir.Var) else None
             if loop is None or _number(loop.min) != 0 or _number(loop.extent) is None:
                 break
             if _number(side.extent) != 1 or _number(loop.extent) != _number(size):
@@ -392,16 +388,16 @@ def _written_wholly(state: ScheduleState, producer: StmtSRef, meeting: StmtSRef)
     return found
 
 
-def _written_by_all_values(state: ScheduleState, producer: StmtSRef, meeting: StmtSRef) -> list[Buffer]:
+def _written_by_all_values(state: ScheduleState, producer: StmtSRef, meeting: StmtSRef) -> list[ir.Buffer]:
     """The buffers of which a producer writes an element for each value of its variables, which take all of them below
     `meeting`: what is left of such a block with symbolic sizes when its loops were split and fused."""
     from tvmagic.tir.blocks.conditions import runs_everywhere
 
     realize = state.realize_of(producer)
     domains = iter_domains(realize.block.iter_vars)
-    found: list[Buffer] = []
+    found: list[ir.Buffer] = []
     for region in effective_regions(realize.block)[1]:
-        places = [s.min for s in region.region if _number(s.extent) == 1 and isinstance(s.min, Var)]
+        places = [s.min for s in region.region if _number(s.extent) == 1 and isinstance(s.min, ir.Var)]
         sides = list(zip(places, region.buffer.shape))
         distinct = len(region.region) == len(places) == len(set(places))
         if distinct and all(p in domains and _is_from_zero_to(domains[p], size) for p, size in sides):
@@ -412,12 +408,12 @@ def _written_by_all_values(state: ScheduleState, producer: StmtSRef, meeting: St
     return found if runs_everywhere(realize, loops, realize.predicate) else []
 
 
-def _is_from_zero_to(domain: Range, size: PrimExpr) -> bool:
+def _is_from_zero_to(domain: ir.Range, size: ir.PrimExpr) -> bool:
     return _number(domain.min) == 0 and (domain.extent is size or Analyzer().can_prove_equal(domain.extent, size))
 
 
-def _number(value: PrimExpr) -> int | None:
-    return value.value if isinstance(value, IntImm) else None
+def _number(value: ir.PrimExpr) -> int | None:
+    return value.value if isinstance(value, ir.IntImm) else None
 
 
 def _some_covers(

@@ -9,15 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.ir import (
-    Block,
-    BlockRealize,
-    For,
-    IntImm,
-    Range,
-    Var,
-)
 from tvmagic.ir.query import is_one
 from tvmagic.tir.blocks.coverage import region_covered
 from tvmagic.tir.blocks.domains import loop_domains
@@ -41,7 +34,7 @@ class CachedFlags(NamedTuple):
     stage_pipeline: bool
 
 
-def is_affine_binding(realize: BlockRealize, domains: dict[Var, Range], analyzer: Analyzer) -> bool:
+def is_affine_binding(realize: ir.BlockRealize, domains: dict[ir.Var, ir.Range], analyzer: Analyzer) -> bool:
     """Whether the values bound are independent iterators of the loops, each with scale 1."""
     from tvmagic.arith.iter_map import detect_iter_map
 
@@ -98,11 +91,11 @@ class FlagCache:
         realize = state.realize_of(block_sref)
         if is_one(realize.predicate):
             return False
-        bare = realize.replace(predicate=IntImm("bool", 1))
+        bare = realize.replace(predicate=ir.IntImm("bool", 1))
         return self._affine(state, block_sref, bare, self.distinct)
 
     def _affine(
-        self, state: ScheduleState, block_sref: StmtSRef, realize: BlockRealize, cache: dict[tuple[Any, ...], bool]
+        self, state: ScheduleState, block_sref: StmtSRef, realize: ir.BlockRealize, cache: dict[tuple[Any, ...], bool]
     ) -> bool:
         key = _place(state, block_sref)
         found = cache.get(key)
@@ -149,9 +142,9 @@ def _place(state: ScheduleState, sref: StmtSRef) -> tuple[Any, ...]:
     above = sref.parent
     while above is not None:
         stmt = above.stmt
-        if isinstance(stmt, For):
+        if isinstance(stmt, ir.For):
             found += (stmt.loop_var, stmt.min, stmt.extent, stmt.thread_binding)
-        elif isinstance(stmt, Block):
+        elif isinstance(stmt, ir.Block):
             found += stmt.iter_vars
         above = above.parent
     return tuple(found)

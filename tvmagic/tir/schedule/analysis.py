@@ -6,23 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.index_map import IndexMap
 from tvmagic.arith.int_set_eval import uses_var
-from tvmagic.ir import (
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    For,
-    IntImm,
-    IterVar,
-    PrimExpr,
-    PrimFunc,
-    Range,
-    Var,
-)
-from tvmagic.ir.deep_equal import expr_deep_equal
 from tvmagic.ir.query import nodes_of
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.primitives.tensorize import description_block
@@ -50,30 +37,30 @@ class TensorizeInfo:
     which it must be padded, None if nothing must be.
     """
 
-    loop_map: dict[StmtSRef, For]
-    desc_loops: list[For]
+    loop_map: dict[StmtSRef, ir.For]
+    desc_loops: list[ir.For]
     block_iter_paddings: list[int] | None
 
     @property
-    def desc_loop_indexer(self) -> dict[For, int]:
+    def desc_loop_indexer(self) -> dict[ir.For, int]:
         return {loop: place for place, loop in enumerate(self.desc_loops)}
 
 
-def _description(desc: PrimFunc) -> tuple[list[For], BlockRealize] | None:
-    loops: list[For] = []
+def _description(desc: ir.PrimFunc) -> tuple[list[ir.For], ir.BlockRealize] | None:
+    loops: list[ir.For] = []
     stmt = description_block(desc).body
-    while isinstance(stmt, For):
+    while isinstance(stmt, ir.For):
         loops.append(stmt)
         stmt = stmt.body
-    return (loops, stmt) if isinstance(stmt, BlockRealize) else None
+    return (loops, stmt) if isinstance(stmt, ir.BlockRealize) else None
 
 
 def _size(extent: Any) -> int | None:
-    return extent.value if isinstance(extent, IntImm) else None
+    return extent.value if isinstance(extent, ir.IntImm) else None
 
 
 def get_tensorize_loop_mapping(
-    sch: Schedule, block: Any, desc_func: PrimFunc, allow_padding: bool = False
+    sch: Schedule, block: Any, desc_func: ir.PrimFunc, allow_padding: bool = False
 ) -> TensorizeInfo | None:
     """Which loops of a block the loops of a description stand for; None if they do not fit.
 
@@ -89,17 +76,17 @@ def get_tensorize_loop_mapping(
     loops = {s.loop.loop_var: s for s in sch.state.loops_of(sref)}
     by_var = {loop.loop_var: loop for loop in desc_loops}
     pairs = list(zip(realize.block.iter_vars, realize.iter_values))
-    loop_map: dict[StmtSRef, For] = {}
+    loop_map: dict[StmtSRef, ir.For] = {}
     paddings = [1] * len(pairs)
     at = len(pairs) - 1
     desc_iters = list(zip(desc_realize.block.iter_vars, desc_realize.iter_values))
     for desc_var, desc_value in reversed(desc_iters):
         while at >= 0 and pairs[at][0].iter_type != desc_var.iter_type:
             at -= 1
-        if at < 0 or not isinstance(desc_value, Var) or desc_value not in by_var:
+        if at < 0 or not isinstance(desc_value, ir.Var) or desc_value not in by_var:
             return None
         value, desc_loop = pairs[at][1], by_var[desc_value]
-        if not isinstance(value, Var) or value not in loops:
+        if not isinstance(value, ir.Var) or value not in loops:
             return None
         size, tile = _size(loops[value].loop.extent), _size(desc_loop.extent)
         if size is None or tile is None or (size % tile and not allow_padding):
@@ -124,24 +111,26 @@ class AutoTensorizeMappingInfo:
     """
 
     mappings: list[IndexMap]
-    lhs_buffer_map: dict[Buffer, Buffer]
-    rhs_buffer_indices: dict[Buffer, tuple[PrimExpr, ...]]
-    lhs_iters: list[IterVar]
-    rhs_iters: list[IterVar]
+    lhs_buffer_map: dict[ir.Buffer, ir.Buffer]
+    rhs_buffer_indices: dict[ir.Buffer, tuple[ir.PrimExpr, ...]]
+    lhs_iters: list[ir.IterVar]
+    rhs_iters: list[ir.IterVar]
 
 
-def _accesses(block: Any) -> dict[Buffer, tuple[PrimExpr, ...]] | None:
+def _accesses(block: Any) -> dict[ir.Buffer, tuple[ir.PrimExpr, ...]] | None:
     """How a block with one store indexes each buffer, the stored one first; None if it is not that simple."""
     body = block.body
-    if not isinstance(body, BufferStore):
+    if not isinstance(body, ir.BufferStore):
         return None
-    found: dict[Buffer, tuple[PrimExpr, ...]] = {body.buffer: body.indices}
-    for load in nodes_of(body.value, BufferLoad):
+    found: dict[ir.Buffer, tuple[ir.PrimExpr, ...]] = {body.buffer: body.indices}
+    for load in nodes_of(body.value, ir.BufferLoad):
         found.setdefault(load.buffer, load.indices)
     return found
 
 
-def get_auto_tensorize_mapping_info(sch: Schedule, block: Any, desc_func: PrimFunc) -> AutoTensorizeMappingInfo | None:
+def get_auto_tensorize_mapping_info(
+    sch: Schedule, block: Any, desc_func: ir.PrimFunc
+) -> AutoTensorizeMappingInfo | None:
     """How the variables of a block could be grouped to those of a description; None if they cannot.
 
     A variable of the block goes with a variable of the description of the same kind that is used in the same
@@ -157,22 +146,22 @@ def get_auto_tensorize_mapping_info(sch: Schedule, block: Any, desc_func: PrimFu
     if any(a.dtype is not b.dtype for a, b in zip(left, right)):
         return None
 
-    def signature(var: IterVar, accesses: dict[Buffer, tuple[PrimExpr, ...]]) -> tuple[Any, ...]:
+    def signature(var: ir.IterVar, accesses: dict[ir.Buffer, tuple[ir.PrimExpr, ...]]) -> tuple[Any, ...]:
         return (var.iter_type, *[any(uses_var(i, {var.var}) for i in indices) for indices in accesses.values()])
 
     wanted = [signature(v, right) for v in found[1].block.iter_vars]
     if len(set(wanted)) != len(wanted):
         return None
-    groups: list[list[IterVar]] = [[] for _ in wanted]
-    batch: list[IterVar] = []
+    groups: list[list[ir.IterVar]] = [[] for _ in wanted]
+    batch: list[ir.IterVar] = []
     for var in target.iter_vars:
         own = signature(var, left)
         (groups[wanted.index(own)] if own in wanted else batch).append(var)
     if not all(groups):
         return None
-    results: list[PrimExpr] = [v.var for v in batch]
+    results: list[ir.PrimExpr] = [v.var for v in batch]
     for group in groups:
-        index: PrimExpr = group[0].var
+        index: ir.PrimExpr = group[0].var
         for var in group[1:]:
             assert var.dom is not None
             index = index * var.dom.extent + var.var
@@ -188,11 +177,11 @@ def get_auto_tensorize_mapping_info(sch: Schedule, block: Any, desc_func: PrimFu
 
 def _is_all_of_mark(split: Any) -> bool:
     """Whether an iterator is its mark, unscaled."""
-    return expr_deep_equal(split.extent, split.source.extent) and split.lower_factor == 1 and split.scale == 1
+    return ir.expr_deep_equal(split.extent, split.source.extent) and split.lower_factor == 1 and split.scale == 1
 
 
 def suggest_index_map(
-    buffer: Buffer, indices: Sequence[PrimExpr], loops: Sequence[For], predicate: PrimExpr
+    buffer: ir.Buffer, indices: Sequence[ir.PrimExpr], loops: Sequence[ir.For], predicate: ir.PrimExpr
 ) -> IndexMap | None:
     """A layout in which the loops, as they are nested, walk through the buffer in order.
 
@@ -201,7 +190,7 @@ def suggest_index_map(
     """
     from tvmagic.arith.iter_map import IterSplitExpr, IterSumExpr, detect_iter_map, normalize_iter_map_to_expr
 
-    domains = {loop.loop_var: Range.from_min_extent(loop.min, loop.extent) for loop in loops}
+    domains = {loop.loop_var: ir.Range.from_min_extent(loop.min, loop.extent) for loop in loops}
     analyzer = Analyzer(domains)
     flat = indices[0]
     for index, size in zip(indices[1:], buffer.shape[1:]):
@@ -218,19 +207,19 @@ def suggest_index_map(
         value = normalize_iter_map_to_expr(split.source.source)
         places = [i for i, var in enumerate(names) if uses_var(value, {var})]
         lower = split.lower_factor
-        return (max(places, default=-1), -(lower.value if isinstance(lower, IntImm) else 0))
+        return (max(places, default=-1), -(lower.value if isinstance(lower, ir.IntImm) else 0))
 
     order = sorted(range(len(splits)), key=lambda i: depth(splits[i]))
     if order == list(range(len(splits))) or not splits:
         return None
-    if not all(isinstance(s.scale, IntImm) and isinstance(s.extent, IntImm) for s in splits):
+    if not all(isinstance(s.scale, ir.IntImm) and isinstance(s.extent, ir.IntImm) for s in splits):
         return None
-    variables = [Var(f"i{i}", size.dtype) for i, size in enumerate(buffer.shape)]
-    place: PrimExpr = IntImm(buffer.shape[0].dtype, 0)
-    bounds = Analyzer({v: Range.from_min_extent(IntImm(n.dtype, 0), n) for v, n in zip(variables, buffer.shape)})
+    variables = [ir.Var(f"i{i}", size.dtype) for i, size in enumerate(buffer.shape)]
+    place: ir.PrimExpr = ir.IntImm(buffer.shape[0].dtype, 0)
+    bounds = Analyzer({v: ir.Range.from_min_extent(ir.IntImm(n.dtype, 0), n) for v, n in zip(variables, buffer.shape)})
     for var, size in zip(variables, buffer.shape):
         place = place * size + var
-    results: list[PrimExpr] = []
+    results: list[ir.PrimExpr] = []
     for i in order:
         part = (place // splits[i].scale) % splits[i].extent
         results.append(bounds.simplify(part))

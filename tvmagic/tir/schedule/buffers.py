@@ -5,23 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    Block,
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferStore,
-    IntImm,
-    MatchBufferRegion,
-    Mutator,
-    PointerType,
-    PrimExpr,
-    Var,
-    data_pointer,
-    handles,
-    mutate_all,
-)
 from tvmagic.ir.memory_scope import MemoryScope
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.sref import StmtSRef
@@ -41,7 +26,7 @@ def check_storage_scope(storage_scope: str) -> None:
         ) from error
 
 
-def defining_block(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> StmtSRef:
+def defining_block(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer) -> StmtSRef:
     """The block that allocates a buffer; refused for parameters and matched buffers."""
     owner = access_owner(state, block, buffer)
     if owner is None:
@@ -54,100 +39,100 @@ def defining_block(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> Stm
 
 
 def new_buffer(
-    buffer: Buffer, name: str, storage_scope: str | None = None, shape: Sequence[PrimExpr] | None = None
-) -> Buffer:
+    buffer: ir.Buffer, name: str, storage_scope: str | None = None, shape: Sequence[ir.PrimExpr] | None = None
+) -> ir.Buffer:
     """A buffer to allocate for elements of `buffer`: rows without gaps, from the beginning of memory of its own.
 
     What is not given is as in `buffer`.
     """
     annotation = buffer.data.type_annotation
-    assert isinstance(annotation, PointerType)
+    assert isinstance(annotation, ir.PointerType)
     scope = annotation.storage_scope if storage_scope is None else storage_scope
     offset = buffer.elem_offset
     return buffer.replace(
-        data=Var(name, PointerType(annotation.element_type, scope)),
+        data=ir.Var(name, ir.PointerType(annotation.element_type, scope)),
         name=name,
         shape=buffer.shape if shape is None else tuple(shape),
         strides=(),
-        elem_offset=offset if isinstance(offset, IntImm) and offset.value == 0 else IntImm(offset.dtype, 0),
+        elem_offset=offset if isinstance(offset, ir.IntImm) and offset.value == 0 else ir.IntImm(offset.dtype, 0),
         buffer_type="",
     )
 
 
-def copy_in(buffer: Buffer, storage_scope: str, shape: Sequence[PrimExpr] | None = None) -> Buffer:
+def copy_in(buffer: ir.Buffer, storage_scope: str, shape: Sequence[ir.PrimExpr] | None = None) -> ir.Buffer:
     """A new buffer for a copy of `buffer` in another memory, named after it; of another shape if one is given."""
     return new_buffer(buffer, f"{buffer.name}_{storage_scope}", storage_scope, shape)
 
 
-def matched_in(view: Buffer, source: Buffer, before: Buffer) -> Buffer:
+def matched_in(view: ir.Buffer, source: ir.Buffer, before: ir.Buffer) -> ir.Buffer:
     """The buffer `view`, which matches a part of `source` in place of `before`: of its element type, in its memory.
 
     Its axes are divided where those of `source` are, if that has changed.
     """
     if [int(s) for s in source.axis_separators] != [int(s) for s in before.axis_separators]:
         gone = len(source.shape) - len(view.shape)  # dimensions that the part is one element wide in
-        places = [IntImm("int32", max(0, int(s) - gone)) for s in source.axis_separators]
+        places = [ir.IntImm("int32", max(0, int(s) - gone)) for s in source.axis_separators]
         view = view.replace(axis_separators=tuple(places))
     if view.dtype is source.dtype and view.scope() == source.scope():
         return view
-    data = data_pointer(view.data.name, source.dtype, source.scope())
+    data = ir.data_pointer(view.data.name, source.dtype, source.scope())
     return view.replace(data=data, dtype=source.dtype)
 
 
-class BufferReplacer(Mutator):
+class BufferReplacer(ir.Mutator):
     """Puts buffers in the place of others: in accesses, signatures and allocations.
 
     Subclasses may change the place of an element by `map_indices`, and what an access becomes by `load_of`
     and `store_of`.
     """
 
-    def __init__(self, buffers: Mapping[Buffer, Buffer]) -> None:
+    def __init__(self, buffers: Mapping[ir.Buffer, ir.Buffer]) -> None:
         self.buffers = dict(buffers)
         self.data = {old.data: new.data for old, new in buffers.items() if old.data is not new.data}
         self.reuse = BlockReuse()
 
-    def visit_buffer_use(self, buffer: Buffer) -> Buffer:
+    def visit_buffer_use(self, buffer: ir.Buffer) -> ir.Buffer:
         return self.buffers.get(buffer, buffer)
 
     visit_buffer_def = visit_buffer_use
 
-    @handles(Var)
-    def var(self, node: Var) -> Var:
+    @ir.handles(ir.Var)
+    def var(self, node: ir.Var) -> ir.Var:
         return self.data.get(node, node)
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> PrimExpr:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> ir.PrimExpr:
         if node.buffer not in self.buffers:
             return self.visit_children(node)
-        indices = self.map_indices(node.buffer, mutate_all(self.visit, node.indices))
-        return self.load_of(node, BufferLoad(self.buffers[node.buffer], indices, node.predicate, node.span))
+        indices = self.map_indices(node.buffer, ir.mutate_all(self.visit, node.indices))
+        return self.load_of(node, ir.BufferLoad(self.buffers[node.buffer], indices, node.predicate, node.span))
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> BufferStore:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> ir.BufferStore:
         if node.buffer not in self.buffers:
             return self.visit_children(node)
-        indices = self.map_indices(node.buffer, mutate_all(self.visit, node.indices))
+        indices = self.map_indices(node.buffer, ir.mutate_all(self.visit, node.indices))
         value = self.visit(node.value)
         return self.store_of(node, node.replace(buffer=self.buffers[node.buffer], value=value, indices=indices))
 
-    def map_indices(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+    def map_indices(self, buffer: ir.Buffer, indices: tuple[ir.PrimExpr, ...]) -> tuple[ir.PrimExpr, ...]:
         """Where an element of a replaced buffer is in the new one."""
         return indices
 
-    def load_of(self, old: BufferLoad, new: BufferLoad) -> PrimExpr:
+    def load_of(self, old: ir.BufferLoad, new: ir.BufferLoad) -> ir.PrimExpr:
         """What a load of a replaced buffer becomes."""
         return new
 
-    def store_of(self, old: BufferStore, new: BufferStore) -> BufferStore:
+    def store_of(self, old: ir.BufferStore, new: ir.BufferStore) -> ir.BufferStore:
         """What a store to a replaced buffer becomes."""
         return new
 
-    @handles(MatchBufferRegion)
-    def match(self, node: MatchBufferRegion) -> MatchBufferRegion:
+    @ir.handles(ir.MatchBufferRegion)
+    def match(self, node: ir.MatchBufferRegion) -> ir.MatchBufferRegion:
         source = self.visit(node.source)
         return node if source is node.source else self.matched(node, source)
 
-    def matched(self, node: MatchBufferRegion, source: BufferRegion) -> MatchBufferRegion:
+    def matched(self, node: ir.MatchBufferRegion, source: ir.BufferRegion) -> ir.MatchBufferRegion:
         """What names a part of a buffer, if it is now that of another one."""
         target = matched_in(node.buffer, source.buffer, node.source.buffer)
         if target is not node.buffer:
@@ -155,8 +140,8 @@ class BufferReplacer(Mutator):
             self.data[node.buffer.data] = target.data
         return node.replace(source=source, buffer=target)
 
-    @handles(Block)
-    def block(self, node: Block) -> Block:
+    @ir.handles(ir.Block)
+    def block(self, node: ir.Block) -> ir.Block:
         new = self.visit_children(node)
         self.reuse.note(node, new)
         return new
@@ -195,7 +180,7 @@ def locate_buffer(block: StmtSRef, buffer: Any) -> tuple[str, int]:
     )
 
 
-def buffer_of(block: StmtSRef, place: tuple[str, int]) -> Buffer:
+def buffer_of(block: StmtSRef, place: tuple[str, int]) -> ir.Buffer:
     """The buffer at a place in a block's signature."""
     return region_at(block, place[1], place[0] + "s").buffer
 
@@ -207,7 +192,7 @@ def prepare_index(argument: str, side: str) -> Callable[..., dict[str, Any]]:
         given, block = values[argument], values["block"]
         if isinstance(given, int):
             return {}
-        if isinstance(given, (str, Buffer)):
+        if isinstance(given, (str, ir.Buffer)):
             regions = getattr(block.block, side + "s")
             for index, region in enumerate(regions):
                 if region.buffer is given or region.buffer.name == given:

@@ -6,30 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.ir import (
-    AllocateConst,
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferStore,
-    DeclBuffer,
-    For,
-    IntImm,
-    IterVar,
-    MatchBufferRegion,
-    Mutator,
-    PrimExpr,
-    Range,
-    SeqStmt,
-    Stmt,
-    Var,
-    Visitor,
-    handles,
-    loop_nest,
-)
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.regions import (
     replace_buffer_in_regions,
@@ -48,22 +26,22 @@ class CacheStage:
     it holds just a region of the old buffer: `first` is the index in the old one of its first element.
     """
 
-    source: Buffer
-    target: Buffer
-    buffer: Buffer
+    source: ir.Buffer
+    target: ir.Buffer
+    buffer: ir.Buffer
     place: StmtSRef
     index: int
-    stage: Stmt | None = None
-    block: Block | None = None
-    consumers: set[Stmt] = field(default_factory=set[Stmt])
-    first: tuple[PrimExpr, ...] | None = None
+    stage: ir.Stmt | None = None
+    block: ir.Block | None = None
+    consumers: set[ir.Stmt] = field(default_factory=set[ir.Stmt])
+    first: tuple[ir.PrimExpr, ...] | None = None
 
-    def make(self, region: BufferRegion, storage_scope: str) -> None:
+    def make(self, region: ir.BufferRegion, storage_scope: str) -> None:
         """Build the loops that copy `region`, one block instance an element."""
-        loop_vars = [Var(f"ax{i}", r.extent.dtype) for i, r in enumerate(region.region)]
-        block_vars = [Var(f"v{i}", r.extent.dtype) for i, r in enumerate(region.region)]
+        loop_vars = [ir.Var(f"ax{i}", r.extent.dtype) for i, r in enumerate(region.region)]
+        block_vars = [ir.Var(f"v{i}", r.extent.dtype) for i, r in enumerate(region.region)]
         iters = [
-            IterVar(Range.from_min_extent(IntImm(size.dtype, 0), size), var, IterVar.DataPar)
+            ir.IterVar(ir.Range.from_min_extent(ir.IntImm(size.dtype, 0), size), var, ir.IterVar.DataPar)
             for var, size in zip(block_vars, self.buffer.shape)
         ]
         load_at, store_at = [
@@ -72,35 +50,35 @@ class CacheStage:
             else [a + v for a, v in zip(self.first, block_vars)]
             for buffer in (self.source, self.target)
         ]
-        self.block = Block(
+        self.block = ir.Block(
             iters,
-            [BufferRegion(self.source, [Range.from_min_extent(i, IntImm(i.dtype, 1)) for i in load_at])],
-            [BufferRegion(self.target, [Range.from_min_extent(i, IntImm(i.dtype, 1)) for i in store_at])],
+            [ir.BufferRegion(self.source, [ir.Range.from_min_extent(i, ir.IntImm(i.dtype, 1)) for i in load_at])],
+            [ir.BufferRegion(self.target, [ir.Range.from_min_extent(i, ir.IntImm(i.dtype, 1)) for i in store_at])],
             f"{region.buffer.name}_{storage_scope}",
-            BufferStore(self.target, BufferLoad(self.source, load_at), store_at),
+            ir.BufferStore(self.target, ir.BufferLoad(self.source, load_at), store_at),
         )
         values = [var if self.first else r.min + var for r, var in zip(region.region, loop_vars)]
-        body = BlockRealize(values, IntImm("bool", 1), self.block)
-        self.stage = loop_nest(loop_vars, [r.extent for r in region.region], body)
+        body = ir.BlockRealize(values, ir.IntImm("bool", 1), self.block)
+        self.stage = ir.loop_nest(loop_vars, [r.extent for r in region.region], body)
 
 
-def insert_stage(body: Stmt, index: int, stage: Stmt) -> Stmt:
+def insert_stage(body: ir.Stmt, index: int, stage: ir.Stmt) -> ir.Stmt:
     """`body` with a statement put in at a position of its sequence, inside the declarations that it begins with."""
-    if isinstance(body, (AllocateConst, DeclBuffer)):
+    if isinstance(body, (ir.AllocateConst, ir.DeclBuffer)):
         return body.replace(body=insert_stage(body.body, index, stage))
-    parts = list(body.seq) if isinstance(body, SeqStmt) else [body]
-    return SeqStmt.flatten(*parts[:index], stage, *parts[index:])
+    parts = list(body.seq) if isinstance(body, ir.SeqStmt) else [body]
+    return ir.SeqStmt.flatten(*parts[:index], stage, *parts[index:])
 
 
-def statements_of(stmt: Block | For) -> Sequence[Stmt]:
+def statements_of(stmt: ir.Block | ir.For) -> Sequence[ir.Stmt]:
     """The statements of a body in order, those inside the declarations that it begins with."""
     body = stmt.body
-    while isinstance(body, (AllocateConst, DeclBuffer)):
+    while isinstance(body, (ir.AllocateConst, ir.DeclBuffer)):
         body = body.body
-    return body.seq if isinstance(body, SeqStmt) else (body,)
+    return body.seq if isinstance(body, ir.SeqStmt) else (body,)
 
 
-class _PlaceFinder(Visitor):
+class _PlaceFinder(ir.Visitor):
     """Where a copy goes: into the innermost sequence that holds the writer and a consumer, before
     the first statement with a consumer."""
 
@@ -111,8 +89,8 @@ class _PlaceFinder(Visitor):
         self.place: StmtSRef | None = None
         self.index = -1
 
-    @handles(SeqStmt)
-    def sequence(self, node: SeqStmt) -> None:
+    @ir.handles(ir.SeqStmt)
+    def sequence(self, node: ir.SeqStmt) -> None:
         before = self.seen_writer, self.seen_related
         self.seen_writer = self.seen_related = False
         index = -1
@@ -126,8 +104,8 @@ class _PlaceFinder(Visitor):
         if self.seen_writer and self.seen_related and self.index == -1:
             self.index = index
 
-    @handles(Block)
-    def block(self, node: Block) -> None:
+    @ir.handles(ir.Block)
+    def block(self, node: ir.Block) -> None:
         if node is self.scope.stmt:
             self.visit_children(node)
             if self.seen_related and self.place is None:
@@ -137,8 +115,8 @@ class _PlaceFinder(Visitor):
         elif node in self.related:
             self.seen_related = True
 
-    @handles(For)
-    def loop(self, node: For) -> None:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> None:
         self.visit_children(node)
         if self.seen_writer and self.seen_related and self.place is None and self.index != -1:
             self.place = self.state.sref_of(node)
@@ -173,7 +151,7 @@ def find_place(
     return finder.place, finder.index
 
 
-def only_writer(state: ScheduleState, scope: StmtSRef, buffer: Buffer) -> StmtSRef | None:
+def only_writer(state: ScheduleState, scope: StmtSRef, buffer: ir.Buffer) -> StmtSRef | None:
     """The block of a scope that writes a buffer; None if none does."""
     writers = state.get_block_scope(scope).buffer_writers.get(buffer, [])
     if len(writers) > 1:
@@ -185,57 +163,57 @@ def only_writer(state: ScheduleState, scope: StmtSRef, buffer: Buffer) -> StmtSR
     return writers[0] if writers else None
 
 
-class CacheRewriter(Mutator):
+class CacheRewriter(ir.Mutator):
     """Puts the copy and the new buffer's allocation in, and the new buffer in place of the old."""
 
-    def __init__(self, scope: StmtSRef, cache: CacheStage, old: Buffer, new: Buffer) -> None:
+    def __init__(self, scope: StmtSRef, cache: CacheStage, old: ir.Buffer, new: ir.Buffer) -> None:
         self.scope, self.cache, self.old, self.new = scope, cache, old, new
         self.reuse = BlockReuse()
         self.analyzer = Analyzer()
         self.active = False
-        self.matched: dict[Buffer, Buffer] = {}
-        self.pointers: dict[Var, Var] = {old.data: new.data}
+        self.matched: dict[ir.Buffer, ir.Buffer] = {}
+        self.pointers: dict[ir.Var, ir.Var] = {old.data: new.data}
 
-    @handles(For)
-    def loop(self, node: For) -> Stmt:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> ir.Stmt:
         new = self.visit_children(node)
         return self._insert(node, new)
 
-    def _insert(self, old: Block | For, new: Block | For) -> Block | For:
+    def _insert(self, old: ir.Block | ir.For, new: ir.Block | ir.For) -> ir.Block | ir.For:
         if old is not self.cache.place.stmt:
             return new
         assert self.cache.stage is not None
         return new.replace(body=insert_stage(new.body, self.cache.index, self.cache.stage))
 
-    def scope_block(self, node: Block) -> Block:
+    def scope_block(self, node: ir.Block) -> ir.Block:
         """The scope's root: its body rewritten, the new buffer allocated."""
         new = self._insert(node, self.visit_children(node))
-        assert isinstance(new, Block)
+        assert isinstance(new, ir.Block)
         new = new.replace(alloc_buffers=(*new.alloc_buffers, self.cache.buffer))
         self.reuse.note(node, new)
         return new
 
-    def swap_buffers(self, node: Block, *, reads: bool, writes: bool) -> Block:
+    def swap_buffers(self, node: ir.Block, *, reads: bool, writes: bool) -> ir.Block:
         """A block with the new buffer in its signature."""
         return node.replace(
             reads=self.regions_in_new(node.reads) if reads else node.reads,
             writes=self.regions_in_new(node.writes) if writes else node.writes,
         )
 
-    def regions_in_new(self, regions: Sequence[BufferRegion]) -> tuple[BufferRegion, ...]:
+    def regions_in_new(self, regions: Sequence[ir.BufferRegion]) -> tuple[ir.BufferRegion, ...]:
         """The regions with the new buffer in place of the old."""
         if self.cache.first is None:
             return replace_buffer_in_regions(regions, self.old, self.new)
         moved = [
             [
-                Range.from_min_extent(low, side.extent)
+                ir.Range.from_min_extent(low, side.extent)
                 for low, side in zip(self.moved([s.min for s in r.region]), r.region)
             ]
             for r in regions
         ]
-        return tuple([BufferRegion(self.new, m) if r.buffer is self.old else r for r, m in zip(regions, moved)])
+        return tuple([ir.BufferRegion(self.new, m) if r.buffer is self.old else r for r, m in zip(regions, moved)])
 
-    def moved(self, indices: Sequence[PrimExpr]) -> tuple[PrimExpr, ...]:
+    def moved(self, indices: Sequence[ir.PrimExpr]) -> tuple[ir.PrimExpr, ...]:
         """Indices of the old buffer as indices of the new one."""
         if self.cache.first is None:
             return tuple(indices)
@@ -247,8 +225,8 @@ class CacheRewriter(Mutator):
         indices = self.moved(access.indices) if buffer is self.new else access.indices
         return access.replace(buffer=buffer, indices=indices)
 
-    @handles(MatchBufferRegion)
-    def match(self, node: MatchBufferRegion) -> MatchBufferRegion:
+    @ir.handles(ir.MatchBufferRegion)
+    def match(self, node: ir.MatchBufferRegion) -> ir.MatchBufferRegion:
         """What matches a part of the old buffer matches one of the new buffer, in its memory."""
         source = self.in_new(node.source.buffer)
         if source is node.source.buffer:
@@ -260,23 +238,23 @@ class CacheRewriter(Mutator):
         (region,) = self.regions_in_new([node.source]) if source is self.new else (node.source.replace(buffer=source),)
         return node.replace(source=region, buffer=view)
 
-    def in_new(self, buffer: Buffer) -> Buffer:
+    def in_new(self, buffer: ir.Buffer) -> ir.Buffer:
         """The buffer that a block which uses the copy accesses in place of `buffer`."""
         if not self.active:
             return buffer
         return self.new if buffer is self.old else self.matched.get(buffer, buffer)
 
-    @handles(BufferRegion)
-    def region(self, node: BufferRegion) -> BufferRegion:
+    @ir.handles(ir.BufferRegion)
+    def region(self, node: ir.BufferRegion) -> ir.BufferRegion:
         new = self.visit_children(node)
         return new.replace(buffer=self.matched[new.buffer]) if new.buffer in self.matched else new
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> PrimExpr:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> ir.PrimExpr:
         return self.access_in_new(self.visit_children(node))
 
-    @handles(Var)
-    def var(self, node: Var) -> Var:
+    @ir.handles(ir.Var)
+    def var(self, node: ir.Var) -> ir.Var:
         return self.pointers.get(node, node) if self.active else node
 
 

@@ -8,27 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.extension import ProofStrength
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.arith.iter_map import IterSumExpr, detect_iter_map
-from tvmagic.ir import (
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferStore,
-    For,
-    IfThenElse,
-    IntImm,
-    PrimExpr,
-    Range,
-    Var,
-    Visitor,
-    While,
-    handles,
-    substitute,
-)
 from tvmagic.ir.ops import logical_and, maximum, minimum
 from tvmagic.ir.query import contains, nodes_of, variables_in
 from tvmagic.tir.blocks.conditions import all_of, conjuncts, interval_of
@@ -39,7 +23,7 @@ from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
 
-def read_anywhere(state: ScheduleState, region: BufferRegion, block: StmtSRef) -> BufferRegion:
+def read_anywhere(state: ScheduleState, region: ir.BufferRegion, block: StmtSRef) -> ir.BufferRegion:
     """A region of a block in terms of the loops around it, of which each bound can be computed anywhere inside these loops.
 
     A bound such as `I[i]` loads. If that may be outside `I` in some iteration (one that a condition leaves out), or if a
@@ -47,51 +31,51 @@ def read_anywhere(state: ScheduleState, region: BufferRegion, block: StmtSRef) -
     size loads, as no condition is asked before a loop's extent.
     """
     realize = state.realize_of(block)
-    region = substitute(region, {v.var: value for v, value in zip(realize.block.iter_vars, realize.iter_values)})
-    if not any(contains(part, BufferLoad) for side in region.region for part in (side.min, side.extent)):
+    region = ir.substitute(region, {v.var: value for v, value in zip(realize.block.iter_vars, realize.iter_values)})
+    if not any(contains(part, ir.BufferLoad) for side in region.region for part in (side.min, side.extent)):
         return region
     analyzer = analyzer_at(block)
     written = {buffer.data for buffer in state.get_block_scope(state.scope_of(block)).buffer_writers}
     sides = [
         side
-        if not contains(side.extent, BufferLoad)
-        and all(x.buffer.data not in written and _is_inside(x, analyzer) for x in nodes_of(side.min, BufferLoad))
+        if not contains(side.extent, ir.BufferLoad)
+        and all(x.buffer.data not in written and _is_inside(x, analyzer) for x in nodes_of(side.min, ir.BufferLoad))
         else whole
         for side, whole in zip(region.region, whole_region(region.buffer).region)
     ]
     return region.replace(region=tuple(sides))
 
 
-def _is_inside(load: BufferLoad, analyzer: Analyzer) -> bool:
+def _is_inside(load: ir.BufferLoad, analyzer: Analyzer) -> bool:
     """Whether an access is inside its buffer for all values of the variables."""
     return all(_is_below(index, size, analyzer) for index, size in zip(load.indices, load.buffer.shape))
 
 
-def _is_below(index: PrimExpr, size: PrimExpr, analyzer: Analyzer) -> bool:
+def _is_below(index: ir.PrimExpr, size: ir.PrimExpr, analyzer: Analyzer) -> bool:
     """Whether an index is in `[0, size)`; of symbolic sizes it takes more to see that `n - 1 - v` is."""
     strength = ProofStrength.SYMBOLIC_BOUND
     return analyzer.can_prove(index >= 0, strength) and analyzer.can_prove(index < size, strength)
 
 
-def clipped(region: BufferRegion, analyzer: Analyzer) -> BufferRegion:
+def clipped(region: ir.BufferRegion, analyzer: Analyzer) -> ir.BufferRegion:
     """The part of the region that is inside its buffer, if `analyzer` knows the region's variables; all of a dimension of
     which loads alone would say what is inside."""
-    sides: list[Range] = []
+    sides: list[ir.Range] = []
     for side, whole in zip(region.region, whole_region(region.buffer).region):
         size = whole.extent
         low, end = side.min, side.min + side.extent
         starts, ends = analyzer.can_prove(low >= 0), analyzer.can_prove(end <= size)
-        if not (starts and ends) and contains(side.min, BufferLoad):
+        if not (starts and ends) and contains(side.min, ir.BufferLoad):
             side = whole
         elif not (starts and ends):
-            low = low if starts else analyzer.simplify(maximum(low, IntImm(low.dtype, 0)))
+            low = low if starts else analyzer.simplify(maximum(low, ir.IntImm(low.dtype, 0)))
             end = end if ends else analyzer.simplify(minimum(end, size))
-            side = Range.from_min_extent(low, analyzer.simplify(end - low))
+            side = ir.Range.from_min_extent(low, analyzer.simplify(end - low))
         sides.append(side)
     return region.replace(region=tuple(sides))
 
 
-def check_inside(block: StmtSRef, buffer: Buffer, indices: Sequence[PrimExpr]) -> None:
+def check_inside(block: StmtSRef, buffer: ir.Buffer, indices: Sequence[ir.PrimExpr]) -> None:
     """The indices at which the block accesses the buffer must lie inside it, whatever the block's variables are."""
     analyzer = analyzer_at(block)
     verb = "writes" if any(w.buffer is buffer for w in block.block.writes) else "reads"
@@ -106,42 +90,44 @@ def check_inside(block: StmtSRef, buffer: Buffer, indices: Sequence[PrimExpr]) -
             )
 
 
-class _Stores(Visitor):
+class _Stores(ir.Visitor):
     """Whether some store fills a box of a buffer, without a gap and whatever the data is: all of `box` if there is one.
 
     `analyzer` knows the variables around, which `box` may use.
     """
 
-    def __init__(self, buffer: Buffer, box: BufferRegion | None, domains: dict[Var, Range], analyzer: Analyzer) -> None:
+    def __init__(
+        self, buffer: ir.Buffer, box: ir.BufferRegion | None, domains: dict[ir.Var, ir.Range], analyzer: Analyzer
+    ) -> None:
         self.buffer, self.box, self.domains, self.analyzer = buffer, box, domains, analyzer
-        self.values: dict[Var, PrimExpr] = {}
-        self.predicate: PrimExpr = IntImm("bool", 1)
+        self.values: dict[ir.Var, ir.PrimExpr] = {}
+        self.predicate: ir.PrimExpr = ir.IntImm("bool", 1)
         self.fills = False
 
-    @handles(BlockRealize)
-    def realize(self, node: BlockRealize) -> None:
+    @ir.handles(ir.BlockRealize)
+    def realize(self, node: ir.BlockRealize) -> None:
         outer = self.predicate
-        self.predicate = logical_and(outer, substitute(node.predicate, self.values))
-        values = [substitute(value, self.values) for value in node.iter_values]
+        self.predicate = logical_and(outer, ir.substitute(node.predicate, self.values))
+        values = [ir.substitute(value, self.values) for value in node.iter_values]
         self.values.update({v.var: value for v, value in zip(node.block.iter_vars, values)})
         self.visit(node.block.body)
         self.predicate = outer
 
-    @handles(For)
-    def loop(self, node: For) -> None:
-        low, extent = substitute(node.min, self.values), substitute(node.extent, self.values)
-        self.domains[node.loop_var] = Range.from_min_extent(low, extent)
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> None:
+        low, extent = ir.substitute(node.min, self.values), ir.substitute(node.extent, self.values)
+        self.domains[node.loop_var] = ir.Range.from_min_extent(low, extent)
         self.visit(node.body)
         del self.domains[node.loop_var]
 
-    @handles(IfThenElse, While)
-    def conditional(self, node: IfThenElse | While) -> None:
+    @ir.handles(ir.IfThenElse, ir.While)
+    def conditional(self, node: ir.IfThenElse | ir.While) -> None:
         pass
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> None:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> None:
         if node.buffer is self.buffer and not self.fills:
-            indices = [substitute(index, self.values) for index in node.indices]
+            indices = [ir.substitute(index, self.values) for index in node.indices]
             found = _filled(indices, self.domains, self.predicate)
             self.fills = found is not None
             if found is not None and self.box is not None:
@@ -150,7 +136,7 @@ class _Stores(Visitor):
                     self._holds(total, side) for total, side in zip(found, self.box.region)
                 )
 
-    def _holds(self, total: IterSumExpr, side: Range) -> bool:
+    def _holds(self, total: IterSumExpr, side: ir.Range) -> bool:
         """Whether `total`, which has no gap, takes all values of `side`."""
         values, prove = interval_of(total), self.analyzer.can_prove
         if values is None:
@@ -158,21 +144,24 @@ class _Stores(Visitor):
         return prove(values.min <= side.min) and prove(side.min + side.extent <= values.min + values.extent)
 
 
-def _fills_box(realize: BlockRealize, buffer: Buffer, domains: dict[Var, Range]) -> bool:
+def _fills_box(realize: ir.BlockRealize, buffer: ir.Buffer, domains: dict[ir.Var, ir.Range]) -> bool:
     """Whether the region of a buffer that a block declares to write fills a box while loops run."""
     values = {v.var: value for v, value in zip(realize.block.iter_vars, realize.iter_values)}
     for region in realize.block.writes:
         if region.buffer is buffer:
-            offsets = [Var(f"i{axis}", side.extent.dtype) for axis, side in enumerate(region.region)]
+            offsets = [ir.Var(f"i{axis}", side.extent.dtype) for axis, side in enumerate(region.region)]
             inside = {
-                var: Range.from_min_extent(0, substitute(s.extent, values)) for var, s in zip(offsets, region.region)
+                var: ir.Range.from_min_extent(0, ir.substitute(s.extent, values))
+                for var, s in zip(offsets, region.region)
             }
-            indices = [substitute(side.min, values) + var for side, var in zip(region.region, offsets)]
+            indices = [ir.substitute(side.min, values) + var for side, var in zip(region.region, offsets)]
             return _filled(indices, domains | inside, realize.predicate) is not None
     return False
 
 
-def _filled(indices: list[PrimExpr], domains: dict[Var, Range], predicate: PrimExpr) -> Sequence[IterSumExpr] | None:
+def _filled(
+    indices: list[ir.PrimExpr], domains: dict[ir.Var, ir.Range], predicate: ir.PrimExpr
+) -> Sequence[IterSumExpr] | None:
     """The iterators of indices that take all values of a box where `predicate` holds; None if that is not known."""
     found = detect_iter_map(indices, domains, predicate).indices
     if len(found) != len(indices) or not all(_without_gap(total) for total in found):
@@ -190,16 +179,18 @@ def _filled(indices: list[PrimExpr], domains: dict[Var, Range], predicate: PrimE
 
 
 def _without_gap(total: IterSumExpr) -> bool:
-    return interval_of(total) is not None or any(isinstance(a.scale, IntImm) and a.scale.value == 1 for a in total.args)
+    return interval_of(total) is not None or any(
+        isinstance(a.scale, ir.IntImm) and a.scale.value == 1 for a in total.args
+    )
 
 
 def check_writes_all(
     state: ScheduleState,
     block: StmtSRef,
-    buffer: Buffer,
+    buffer: ir.Buffer,
     scope: StmtSRef,
     place: StmtSRef | None = None,
-    box: BufferRegion | None = None,
+    box: ir.BufferRegion | None = None,
 ) -> None:
     """Below `place` the block must write each element that would be copied back.
 

@@ -6,19 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set import IntSet, intersect, same_ends, union, union_region
 from tvmagic.arith.int_set_eval import eval_set, uses_var
-from tvmagic.ir import (
-    Buffer,
-    BufferRegion,
-    IntImm,
-    IterVar,
-    PrimExpr,
-    Range,
-    Var,
-)
-from tvmagic.ir.expr import FloorDiv, FloorMod, Mul, Sub
 from tvmagic.ir.ops import floordiv, maximum
 from tvmagic.tir.blocks.domains import analyzer_at, iter_domains
 from tvmagic.tir.blocks.error import ScheduleError
@@ -27,7 +18,7 @@ from tvmagic.tir.blocks.sref import StmtSRef
 if TYPE_CHECKING:
     from tvmagic.arith.iter_map import IterSumExpr
 
-Regions = dict[Buffer, list[list[IntSet]]]
+Regions = dict[ir.Buffer, list[list[IntSet]]]
 
 
 @dataclass
@@ -42,7 +33,7 @@ class Domain:
         self.dom = union([self.dom, dom])
         self.bound = union([self.bound, bound])
 
-    def settle(self, whole: Range, analyzer: Analyzer) -> None:
+    def settle(self, whole: ir.Range, analyzer: Analyzer) -> None:
         """Simplify, and drop the bound where the domain is known to stay inside it."""
         limits = IntSet.from_range(whole)
         self.bound = limits if self.bound.is_nothing() else intersect([self.bound, limits])
@@ -52,7 +43,7 @@ class Domain:
             return
         self.dom, self.bound = _simplified(self.dom, analyzer), _simplified(self.bound, analyzer)
         both = _simplified(intersect([self.dom, self.bound]), analyzer)
-        if isinstance(both.min(), IntImm) and isinstance(both.max(), IntImm):
+        if isinstance(both.min(), ir.IntImm) and isinstance(both.max(), ir.IntImm):
             self.dom, self.bound = both, IntSet.nothing()
             return
         if same_ends(self.dom, both, analyzer):
@@ -67,7 +58,7 @@ def _simplified(interval: IntSet, analyzer: Analyzer) -> IntSet:
     return IntSet.interval(low, high)
 
 
-def provided_regions(regions: Sequence[BufferRegion]) -> Regions:
+def provided_regions(regions: Sequence[ir.BufferRegion]) -> Regions:
     found: Regions = {}
     for region in regions:
         found.setdefault(region.buffer, []).append([IntSet.from_range(r) for r in region.region])
@@ -75,7 +66,7 @@ def provided_regions(regions: Sequence[BufferRegion]) -> Regions:
 
 
 def variable_domains(
-    iter_vars: Sequence[IterVar],
+    iter_vars: Sequence[ir.IterVar],
     provided: Regions,
     needed: Regions,
     analyzer: Analyzer,
@@ -99,7 +90,7 @@ def variable_domains(
     return [domains[v.var] for v in iter_vars]
 
 
-def _check_all_needed(var: IterVar, domain: Domain, analyzer: Analyzer, block: StmtSRef) -> None:
+def _check_all_needed(var: ir.IterVar, domain: Domain, analyzer: Analyzer, block: StmtSRef) -> None:
     """A consumer may have no part that needs nothing of its producers: it would never run (padding, mostly)."""
     assert var.dom is not None
     if domain.bound.is_nothing():
@@ -116,23 +107,23 @@ def _check_all_needed(var: IterVar, domain: Domain, analyzer: Analyzer, block: S
         )
 
 
-def _last(size: PrimExpr) -> PrimExpr:
-    return maximum(size - 1, IntImm(size.dtype, 0)) if isinstance(size, IntImm) else size - 1
+def _last(size: ir.PrimExpr) -> ir.PrimExpr:
+    return maximum(size - 1, ir.IntImm(size.dtype, 0)) if isinstance(size, ir.IntImm) else size - 1
 
 
-def _ordered(low: PrimExpr, high: PrimExpr, analyzer: Analyzer) -> IntSet:
+def _ordered(low: ir.PrimExpr, high: ir.PrimExpr, analyzer: Analyzer) -> IntSet:
     """The interval between two ends, which are given from the upper one if the index falls as the variable rises."""
     low, high = analyzer.simplify(low), analyzer.simplify(high)
     return IntSet.interval(high, low) if analyzer.can_prove(high < low) else IntSet.interval(low, high)
 
 
 def _solve_affine(
-    buffer: Buffer,
-    iter_vars: Sequence[IterVar],
+    buffer: ir.Buffer,
+    iter_vars: Sequence[ir.IterVar],
     gives: list[IntSet],
     wants: list[IntSet],
     analyzer: Analyzer,
-    domains: dict[Var, Domain],
+    domains: dict[ir.Var, Domain],
 ) -> bool:
     """Invert the indices as one affine map, if they are points and a bijection."""
     from tvmagic.arith.iter_map import detect_iter_map, inverse_affine_iter_map
@@ -144,7 +135,7 @@ def _solve_affine(
     own = iter_domains(iter_vars)
     if variables := _as_variables(gives, own):  # each is its own inverse
         for var, want, size in zip(variables, wants, buffer.shape):
-            bound = IntSet.interval(IntImm(size.dtype, 0), _last(size))
+            bound = IntSet.interval(ir.IntImm(size.dtype, 0), _last(size))
             domains[var].join(_ordered(want.min(), want.max(), analyzer), bound)
         return True
     known = Analyzer(own)
@@ -162,7 +153,7 @@ def _solve_affine(
     )
     if not found.indices:
         return False
-    zero = [IntImm(s.dtype, 0) for s in sizes]
+    zero = [ir.IntImm(s.dtype, 0) for s in sizes]
     if _counts_down(found.indices):
         ends = [IntSet.interval(first, _last(size)) for first, size in zip(zero, sizes)]
         doms, bounds = _values_back(found.indices, wants, analyzer), _values_back(found.indices, ends, analyzer)
@@ -181,44 +172,44 @@ def _solve_affine(
 
 def _counts_down(sums: Sequence[IterSumExpr]) -> bool:
     """Whether some iterator falls while its index rises."""
-    return any(isinstance(split.scale, IntImm) and split.scale.value < 0 for total in sums for split in total.args)
+    return any(isinstance(split.scale, ir.IntImm) and split.scale.value < 0 for total in sums for split in total.args)
 
 
-def _values_back(sums: Sequence[IterSumExpr], wants: Sequence[IntSet], analyzer: Analyzer) -> dict[Var, IntSet]:
+def _values_back(sums: Sequence[IterSumExpr], wants: Sequence[IntSet], analyzer: Analyzer) -> dict[ir.Var, IntSet]:
     """The values of the iterators while each index takes those that are wanted, whichever way each counts."""
     from tvmagic.arith.iter_map import inverse_affine_iter_map
 
-    places = {Var(f"index{i}", want.min().dtype): want for i, want in enumerate(wants)}
+    places = {ir.Var(f"index{i}", want.min().dtype): want for i, want in enumerate(wants)}
     back = inverse_affine_iter_map(sums, list(places))
     found = {var: eval_set(analyzer.simplify(value), places) for var, value in back.items()}
     return {var: IntSet.interval(analyzer.simplify(s.min()), analyzer.simplify(s.max())) for var, s in found.items()}
 
 
-def _as_variables(gives: list[IntSet], own: dict[Var, Range]) -> list[Var]:
+def _as_variables(gives: list[IntSet], own: dict[ir.Var, ir.Range]) -> list[ir.Var]:
     """The points as the variables of a block, if they are all of them, each once; else nothing."""
-    found = [p for s in gives if isinstance(p := s.min(), Var) and p in own]
+    found = [p for s in gives if isinstance(p := s.min(), ir.Var) and p in own]
     return found if len(set(found)) == len(found) == len(gives) == len(own) else []
 
 
-def _is_place(index: PrimExpr, want: IntSet, analyzer: Analyzer) -> bool:
+def _is_place(index: ir.PrimExpr, want: IntSet, analyzer: Analyzer) -> bool:
     """Whether an index is the constant that is wanted."""
     return (
-        isinstance(index, IntImm)
+        isinstance(index, ir.IntImm)
         and want.can_prove_single_point(analyzer)
         and analyzer.can_prove_equal(index, want.min())
     )
 
 
 def _solve_by_dimension(
-    buffer: Buffer,
+    buffer: ir.Buffer,
     gives: list[IntSet],
     wants: list[IntSet],
     analyzer: Analyzer,
-    domains: dict[Var, Domain],
+    domains: dict[ir.Var, Domain],
     block: StmtSRef,
 ) -> None:
     for size, give, want in zip(buffer.shape, gives, wants):
-        if give.can_prove_single_point(analyzer) and isinstance(give.min(), IntImm):
+        if give.can_prove_single_point(analyzer) and isinstance(give.min(), ir.IntImm):
             if not analyzer.can_prove_equal(give.min(), want.min()):
                 raise ScheduleError(
                     f"{block.label} does not give what is needed of buffer `{buffer.name}`",
@@ -234,31 +225,31 @@ def _solve_by_dimension(
 
 
 def _solve_dimension(
-    give: IntSet, want: IntSet, last: PrimExpr, analyzer: Analyzer, buffer: Buffer, block: StmtSRef
-) -> tuple[Var, IntSet | None, IntSet | None]:
+    give: IntSet, want: IntSet, last: ir.PrimExpr, analyzer: Analyzer, buffer: ir.Buffer, block: StmtSRef
+) -> tuple[ir.Var, IntSet | None, IntSet | None]:
     """The variable that an index names, what it must run over, and where it must stay.
 
     The index is a variable, its multiple, quotient or remainder; None if it says nothing.
     """
     first, end = analyzer.simplify(give.min()), analyzer.simplify(give.max())
     low, high = analyzer.simplify(want.min()), analyzer.simplify(want.max())
-    zero = IntImm(last.dtype, 0)
-    if isinstance(first, Mul):
-        var, factor = (first.a, first.b) if isinstance(first.a, Var) else (first.b, first.a)
-        if isinstance(var, Var):
+    zero = ir.IntImm(last.dtype, 0)
+    if isinstance(first, ir.Mul):
+        var, factor = (first.a, first.b) if isinstance(first.a, ir.Var) else (first.b, first.a)
+        if isinstance(var, ir.Var):
             span = IntSet.interval(floordiv(low, factor), floordiv(high, factor))
             return var, span, IntSet.interval(zero, floordiv(last, factor))
     elif analyzer.can_prove_equal(first, end):
-        if isinstance(first, Var):
+        if isinstance(first, ir.Var):
             return first, IntSet.interval(low, high), IntSet.interval(zero, last)
-        if isinstance(first, Sub) and isinstance(first.b, Var) and isinstance(first.a, IntImm):
+        if isinstance(first, ir.Sub) and isinstance(first.b, ir.Var) and isinstance(first.a, ir.IntImm):
             return first.b, _below(first.a, low, high, analyzer), _below(first.a, zero, last, analyzer)
-        if isinstance(first, FloorDiv) and isinstance(first.a, Var):
+        if isinstance(first, ir.FloorDiv) and isinstance(first.a, ir.Var):
             factor = first.b
             if analyzer.can_prove_greater_equal(factor, 1):
                 span = IntSet.interval(low * factor, analyzer.simplify(high * factor + factor - 1))
                 return first.a, span, IntSet.interval(zero, analyzer.simplify(last * factor + factor - 1))
-        if isinstance(first, FloorMod) and isinstance(first.a, Var):
+        if isinstance(first, ir.FloorMod) and isinstance(first.a, ir.Var):
             return first.a, None, None
     raise ScheduleError(
         f"the index `{first}` of buffer `{buffer.name}` in {block.label} cannot be solved for a variable",
@@ -267,6 +258,6 @@ def _solve_dimension(
     )
 
 
-def _below(top: IntImm, low: PrimExpr, high: PrimExpr, analyzer: Analyzer) -> IntSet:
+def _below(top: ir.IntImm, low: ir.PrimExpr, high: ir.PrimExpr, analyzer: Analyzer) -> IntSet:
     """How far the values from `low` to `high` are below a number."""
     return IntSet.interval(analyzer.simplify(top - high), analyzer.simplify(top - low))

@@ -4,24 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tvmagic import ir
 from tvmagic.arith.iter_map import IterMapLevel, detect_iter_map
-from tvmagic.ir import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    For,
-    PrimExpr,
-    Range,
-    Stmt,
-    Var,
-    Visitor,
-    While,
-    handles,
-    structural_equal,
-    substitute,
-)
 from tvmagic.ir.query import is_one
 
 
@@ -29,51 +13,51 @@ from tvmagic.ir.query import is_one
 class _Access:
     """A load or store: its indices in terms of loops, those loops, the stores before it, and its own store."""
 
-    indices: list[PrimExpr]
-    loops: list[Stmt]
+    indices: list[ir.PrimExpr]
+    loops: list[ir.Stmt]
     earlier: int
-    store: BufferStore | None
+    store: ir.BufferStore | None
 
 
-class _Accesses(Visitor):
+class _Accesses(ir.Visitor):
     """The loads and the stores of a buffer in the order of the text."""
 
-    def __init__(self, buffer: Buffer) -> None:
+    def __init__(self, buffer: ir.Buffer) -> None:
         self.buffer = buffer
-        self.loops: list[Stmt] = []
-        self.values: dict[Var, PrimExpr] = {}
-        self.store: BufferStore | None = None
+        self.loops: list[ir.Stmt] = []
+        self.values: dict[ir.Var, ir.PrimExpr] = {}
+        self.store: ir.BufferStore | None = None
         self.loads: list[_Access] = []
         self.stores: list[_Access] = []
         self.matched = False
 
-    @handles(For)
-    @handles(While)
-    def loop(self, node: For | While) -> None:
-        once = isinstance(node, For) and is_one(node.extent)
+    @ir.handles(ir.For)
+    @ir.handles(ir.While)
+    def loop(self, node: ir.For | ir.While) -> None:
+        once = isinstance(node, ir.For) and is_one(node.extent)
         if not once:
             self.loops.append(node)
         self.visit_children(node)
         if not once:
             self.loops.pop()
 
-    @handles(BlockRealize)
-    def realize(self, node: BlockRealize) -> None:
+    @ir.handles(ir.BlockRealize)
+    def realize(self, node: ir.BlockRealize) -> None:
         self.visit(node.predicate)
         for var, value in zip(node.block.iter_vars, node.iter_values):
             self.visit(value)
-            self.values[var.var] = substitute(value, self.values)
+            self.values[var.var] = ir.substitute(value, self.values)
         self.inside(node.block)
 
-    def inside(self, block: Block) -> None:
+    def inside(self, block: ir.Block) -> None:
         """The statements of a block, without the regions that it declares."""
         self.matched = self.matched or any(match.source.buffer is self.buffer for match in block.match_buffers)
         if block.init is not None:
             self.visit(block.init)
         self.visit(block.body)
 
-    @handles(BufferStore)
-    def stored(self, node: BufferStore) -> None:
+    @ir.handles(ir.BufferStore)
+    def stored(self, node: ir.BufferStore) -> None:
         if node.buffer is not self.buffer:
             self.visit_children(node)
             return
@@ -82,14 +66,14 @@ class _Accesses(Visitor):
         self.store = None
         self.stores.append(self.access(node))
 
-    @handles(BufferLoad)
-    def loaded(self, node: BufferLoad) -> None:
+    @ir.handles(ir.BufferLoad)
+    def loaded(self, node: ir.BufferLoad) -> None:
         self.visit_children(node)
         if node.buffer is self.buffer:
             self.loads.append(self.access(node))
 
-    def access(self, node: BufferLoad | BufferStore) -> _Access:
-        indices = [substitute(index, self.values) for index in node.indices]
+    def access(self, node: ir.BufferLoad | ir.BufferStore) -> _Access:
+        indices = [ir.substitute(index, self.values) for index in node.indices]
         return _Access(indices, list(self.loops), len(self.stores), self.store)
 
 
@@ -100,18 +84,18 @@ def _may_follow(load: _Access, store: _Access, place: int) -> bool:
 
 def _is_own(load: _Access, store: _Access) -> bool:
     """Whether the load is of the element that its store writes, which no other iteration of the loops writes."""
-    if load.store is None or not all(structural_equal(a, b) for a, b in zip(load.indices, store.indices)):
+    if load.store is None or not all(ir.structural_equal(a, b) for a, b in zip(load.indices, store.indices)):
         return False
-    domains: dict[Var, Range] = {}
+    domains: dict[ir.Var, ir.Range] = {}
     for loop in store.loops:
-        if not isinstance(loop, For):
+        if not isinstance(loop, ir.For):
             return False
-        domains[loop.loop_var] = Range.from_min_extent(loop.min, loop.extent)
+        domains[loop.loop_var] = ir.Range.from_min_extent(loop.min, loop.extent)
     found = detect_iter_map(store.indices, domains, check_level=IterMapLevel.Bijective) if domains else None
     return found is None or bool(found.indices)
 
 
-def reads_before_it_writes(block: Block, buffer: Buffer) -> bool:
+def reads_before_it_writes(block: ir.Block, buffer: ir.Buffer) -> bool:
     """Whether an iteration of `block` is seen to read no element of `buffer` that it has written before."""
     accesses = _Accesses(buffer)
     accesses.inside(block)

@@ -5,24 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import uses_var
-from tvmagic.ir import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    For,
-    IterVar,
-    PrimExpr,
-    Range,
-    Stmt,
-    Var,
-    Visitor,
-    handles,
-    pre_order_visit,
-)
 from tvmagic.ir.query import is_one, is_zero, variables_in
 from tvmagic.tir.blocks.conditions import runs_everywhere
 from tvmagic.tir.blocks.domains import iter_domains, loop_domains
@@ -66,7 +51,7 @@ def complete_failure(
     the blocks of `root`, by default all.
     """
     for var in block.block.iter_vars:
-        if var.iter_type != IterVar.DataPar:
+        if var.iter_type != ir.IterVar.DataPar:
             return f"its variable `{var.var.name}` is not data parallel"
     failure = _dominant_failure(scope or state.get_block_scope(root), block)
     if failure:
@@ -93,7 +78,7 @@ def reduction_failure(
     if not affine(state, block):
         return "its bindings are not affine"
     for var in block.block.iter_vars:
-        if var.iter_type not in (IterVar.DataPar, IterVar.CommReduce):
+        if var.iter_type not in (ir.IterVar.DataPar, ir.IterVar.CommReduce):
             return f"its variable `{var.var.name}` is neither data parallel nor reduced"
     failure = _dominant_failure(scope or state.get_block_scope(root), block)
     if failure:
@@ -192,19 +177,19 @@ def check_runs_everywhere(state: ScheduleState, block: StmtSRef) -> None:
         )
 
 
-class _LoadedOutside(Visitor):
+class _LoadedOutside(ir.Visitor):
     """The memory that is loaded outside blocks: by bindings and conditions of blocks, and by bounds of loops."""
 
     def __init__(self) -> None:
-        self.found: set[Var] = set()
+        self.found: set[ir.Var] = set()
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> None:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> None:
         self.found.add(node.buffer.data)
         self.visit_children(node)
 
-    @handles(Block)
-    def block(self, node: Block) -> None:
+    @ir.handles(ir.Block)
+    def block(self, node: ir.Block) -> None:
         return None
 
 
@@ -231,12 +216,12 @@ def check_affine(state: ScheduleState, block: StmtSRef, stays: bool = False) -> 
         )
 
 
-def buffer_at(block: StmtSRef, index: int, side: str) -> Buffer:
+def buffer_at(block: StmtSRef, index: int, side: str) -> ir.Buffer:
     """The buffer of the block's region number `index` on the side `reads` or `writes`."""
     return region_at(block, index, side).buffer
 
 
-def region_at(block: StmtSRef, index: int, side: str) -> BufferRegion:
+def region_at(block: StmtSRef, index: int, side: str) -> ir.BufferRegion:
     """The block's region number `index` on the side `reads` or `writes`."""
     regions = getattr(block.block, side)
     if not 0 <= index < len(regions):
@@ -263,7 +248,7 @@ def check_starts_at_zero(loop: StmtSRef) -> None:
         raise ScheduleError(f"{loop.label} does not start at 0", loop, code="schedule.loop_not_from_zero")
 
 
-def access_owner(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> StmtSRef | None:
+def access_owner(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer) -> StmtSRef | None:
     """The block above (or at) `block` that allocates `buffer`, or None if none does."""
     for sref in [block, *block.ancestors()]:
         if sref.is_block and any(b is buffer for b in sref.block.alloc_buffers):
@@ -271,22 +256,22 @@ def access_owner(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> StmtS
     return None
 
 
-def runs_over(loop: For, var: IterVar) -> bool:
+def runs_over(loop: ir.For, var: ir.IterVar) -> bool:
     """Whether a loop runs over just the domain of a block's variable, which starts at 0."""
     assert var.dom is not None
     same = var.dom.extent is loop.extent or Analyzer().can_prove_equal(var.dom.extent, loop.extent)
     return is_zero(loop.min) and is_zero(var.dom.min) and same
 
 
-def only_child(loop: For) -> Any:
+def only_child(loop: ir.For) -> Any:
     """The loop or block that is all of a loop's body, or None."""
     body = loop.body
-    if isinstance(body, BlockRealize):
+    if isinstance(body, ir.BlockRealize):
         return body.block
-    return body if isinstance(body, For) else None
+    return body if isinstance(body, ir.For) else None
 
 
-def check_not_in_place(state: ScheduleState, block: StmtSRef, buffer: Buffer, hint: str) -> None:
+def check_not_in_place(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer, hint: str) -> None:
     """The block must not go on from what is in a buffer that it writes.
 
     A copy that is only written back (or only read) would lose what was there.
@@ -305,12 +290,12 @@ def check_not_in_place(state: ScheduleState, block: StmtSRef, buffer: Buffer, hi
         return
     # a copy begins and ends with the scope; the reduction may not go on from one time to the next
     scope = state.scope_of(block)
-    around: dict[Var, Range] = {}
+    around: dict[ir.Var, ir.Range] = {}
     for above in (scope, *scope.ancestors()):
         around |= loop_domains([above]) if above.is_loop else iter_domains(above.block.iter_vars)
     for var, value in zip(stmt.iter_vars, state.realize_of(block).iter_values if around else ()):
         outer = [v for v in variables_in(value) if v in around and not is_one(around[v].extent)]
-        if outer and var.iter_type == IterVar.CommReduce:
+        if outer and var.iter_type == ir.IterVar.CommReduce:
             raise ScheduleError(
                 f"{block.label} reduces over `{outer[0].name}`, which is outside {scope.label}, and so updates "
                 f"buffer `{buffer.name}` in place",
@@ -333,7 +318,7 @@ def check_no_matches(block: StmtSRef) -> None:
         )
 
 
-def check_no_pointer(scope: Stmt, buffer: Buffer, block: StmtSRef) -> None:
+def check_no_pointer(scope: ir.Stmt, buffer: ir.Buffer, block: StmtSRef) -> None:
     """Nothing in the scope may reach the buffer by its pointer, since such an access would stay as it is."""
     if used_by_pointer(scope, buffer):
         raise ScheduleError(
@@ -344,15 +329,15 @@ def check_no_pointer(scope: Stmt, buffer: Buffer, block: StmtSRef) -> None:
         )
 
 
-def matched_parts(scope: Stmt, buffer: Buffer) -> list[Buffer]:
+def matched_parts(scope: ir.Stmt, buffer: ir.Buffer) -> list[ir.Buffer]:
     """The names that blocks in the scope have for parts of the buffer, by `match_buffer`, and for parts of those."""
     found = [buffer]
 
     def look(node: object) -> None:
-        if isinstance(node, Block):
+        if isinstance(node, ir.Block):
             found.extend(match.buffer for match in node.match_buffers if match.source.buffer in found)
 
-    pre_order_visit(scope, look)
+    ir.pre_order_visit(scope, look)
     return found[1:]
 
 
@@ -421,7 +406,7 @@ def _shared_loops(state: ScheduleState, first: StmtSRef, second: StmtSRef) -> se
     return set(state.loops_of(first)) & set(state.loops_of(second))
 
 
-def _shared_buffers(first: Sequence[BufferRegion], second: Sequence[BufferRegion]) -> str:
+def _shared_buffers(first: Sequence[ir.BufferRegion], second: Sequence[ir.BufferRegion]) -> str:
     """The buffers that have a region on both sides, as a message names them."""
     both = {r.buffer for r in first} & {r.buffer for r in second}
     names = [f"`{b.name}`" for b in dict.fromkeys(r.buffer for r in first) if b in both]
@@ -433,10 +418,10 @@ def _reads_of_partial_results(state: ScheduleState, scope: BlockScope) -> list[t
 
     A consumer that does the same in each iteration of that loop is not such a pair: the last one makes it right.
     """
-    if not any(v.iter_type == IterVar.CommReduce for b in scope.children for v in b.block.iter_vars):
+    if not any(v.iter_type == ir.IterVar.CommReduce for b in scope.children for v in b.block.iter_vars):
         return []
     found: list[tuple[StmtSRef, StmtSRef]] = []
-    reduced: dict[StmtSRef, list[PrimExpr]] = {}
+    reduced: dict[StmtSRef, list[ir.PrimExpr]] = {}
     for block in scope.children:
         realize = state.realize_of(block)
         domains = loop_domains(state.loops_of(block))
@@ -444,7 +429,7 @@ def _reads_of_partial_results(state: ScheduleState, scope: BlockScope) -> list[t
         pending = [
             value
             for var, value in zip(block.block.iter_vars, realize.iter_values)
-            if var.iter_type == IterVar.CommReduce
+            if var.iter_type == ir.IterVar.CommReduce
         ]
         for producer in scope.producers(block):
             shared = [value for value in reduced[producer] if uses_var(value, around)]
@@ -455,7 +440,7 @@ def _reads_of_partial_results(state: ScheduleState, scope: BlockScope) -> list[t
     return found
 
 
-def _independent(reduced: list[PrimExpr], realize: BlockRealize, domains: dict[Var, Range]) -> bool:
+def _independent(reduced: list[ir.PrimExpr], realize: ir.BlockRealize, domains: dict[ir.Var, ir.Range]) -> bool:
     """Whether the block's bindings stay as they are while the reduced values change."""
     from tvmagic.arith.iter_map import detect_iter_map
 

@@ -7,26 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tvmagic import passes
+from tvmagic import ir, passes
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.index_map import IndexMap
 from tvmagic.arith.scalable import ContainsVscale
 from tvmagic.errors import DefectError, TVMagicError, WrongIndexError, WrongTypeError, a_thing, parameters_text
-from tvmagic.ir import (
-    Block,
-    FloatImm,
-    For,
-    GlobalVar,
-    Identified,
-    IntImm,
-    IRModule,
-    PrimExpr,
-    PrimFunc,
-    StringImm,
-    Var,
-    convert,
-    substitute,
-)
 from tvmagic.ir.node import new_origin
 from tvmagic.ir.numpy_types import as_flag, as_integer
 from tvmagic.ir.prim_expr import check_64_bits
@@ -60,7 +45,7 @@ def _is_int(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (float, FloatImm)) or _is_int(value)
+    return isinstance(value, (float, ir.FloatImm)) or _is_int(value)
 
 
 def _list_of(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -72,13 +57,13 @@ _ATTRIBUTE_KINDS: dict[str, Callable[[Any], bool]] = {
     "bool": lambda value: as_flag(value) is not None,
     "int": _is_int,
     "float": _is_number,
-    "str": lambda value: isinstance(value, (str, StringImm)),
+    "str": lambda value: isinstance(value, (str, ir.StringImm)),
     "list[int]": _list_of(_is_int),
     "list[float]": _list_of(_is_number),
 }
 
 
-class Schedule(Identified):
+class Schedule(ir.Identified):
     """A program, and the calls that transform it step by step.
 
     Parameters
@@ -100,7 +85,7 @@ class Schedule(Identified):
 
     def __init__(
         self,
-        mod: PrimFunc | IRModule,
+        mod: ir.PrimFunc | ir.IRModule,
         *,
         seed: int | None = None,
         debug_mask: str | int = "none",
@@ -123,7 +108,7 @@ class Schedule(Identified):
         self._values: dict[Any, Any] = {}
         self._working_on = self._first_function()
 
-    def _first_function(self) -> GlobalVar | None:
+    def _first_function(self) -> ir.GlobalVar | None:
         functions = self.mod.functions
         if len(functions) == 1:
             return next(iter(functions))
@@ -137,12 +122,12 @@ class Schedule(Identified):
     # ------------------------------------------------------------------ what it holds
 
     @property
-    def mod(self) -> IRModule:
+    def mod(self) -> ir.IRModule:
         """The program as it is now."""
         return self.state.mod
 
     @property
-    def func_working_on(self) -> GlobalVar | None:
+    def func_working_on(self) -> ir.GlobalVar | None:
         """The function in which blocks are looked up."""
         return self._working_on
 
@@ -195,7 +180,7 @@ class Schedule(Identified):
         """The reference that a random variable, a block or a loop has."""
         if isinstance(rand_var_or_stmt, StmtSRef):
             return self._own_sref(rand_var_or_stmt)
-        if isinstance(rand_var_or_stmt, (Block, For)):
+        if isinstance(rand_var_or_stmt, (ir.Block, ir.For)):
             own = self.state.get_sref(rand_var_or_stmt)
             return self._own_sref(own or StmtSRef(rand_var_or_stmt))
         if not isinstance(rand_var_or_stmt, (BlockRV, LoopRV)):
@@ -226,7 +211,7 @@ class Schedule(Identified):
 
     def remove_rv(self, rand_var: Any) -> None:
         """Forget a random variable."""
-        if not isinstance(rand_var, (BlockRV, LoopRV, Var)):
+        if not isinstance(rand_var, (BlockRV, LoopRV, ir.Var)):
             raise WrongTypeError(
                 f"expected a random variable, got {a_thing(rand_var)}", code="schedule.wrong_argument_type"
             )
@@ -235,12 +220,12 @@ class Schedule(Identified):
                 "the random variable does not belong to this schedule", code="schedule.variable_of_other_schedule"
             )
 
-    def _length(self, value: Any) -> int | PrimExpr | None:
+    def _length(self, value: Any) -> int | ir.PrimExpr | None:
         """A size as `_number` gives it, or an expression with `vscale()`."""
-        if not isinstance(value, PrimExpr) or not ContainsVscale()(value):
+        if not isinstance(value, ir.PrimExpr) or not ContainsVscale()(value):
             return self._number(value)
-        known = {v: n for v, n in self._values.items() if isinstance(v, Var)}
-        return Analyzer().canonical_simplify(substitute(value, known))  # keeps `(n + m) // n`
+        known = {v: n for v, n in self._values.items() if isinstance(v, ir.Var)}
+        return Analyzer().canonical_simplify(ir.substitute(value, known))  # keeps `(n + m) // n`
 
     def _number(self, value: Any) -> int | None:
         """A size given as a number, a random variable or an expression of those."""
@@ -248,14 +233,14 @@ class Schedule(Identified):
             check_64_bits(value)
         if value is None or isinstance(value, int):
             return value
-        if isinstance(value, IntImm):
+        if isinstance(value, ir.IntImm):
             return value.value
-        if isinstance(value, Var) and value in self._values:
+        if isinstance(value, ir.Var) and value in self._values:
             return int(self._values[value])
-        if isinstance(value, PrimExpr):
-            known = {v: n for v, n in self._values.items() if isinstance(v, Var)}
-            result = Analyzer().simplify(substitute(value, known))
-            if isinstance(result, IntImm):
+        if isinstance(value, ir.PrimExpr):
+            known = {v: n for v, n in self._values.items() if isinstance(v, ir.Var)}
+            result = Analyzer().simplify(ir.substitute(value, known))
+            if isinstance(result, ir.IntImm):
                 return result.value
         raise TVMagicError(f"`{value}` is not a number in this schedule", code="schedule.number_of_other_schedule")
 
@@ -265,11 +250,11 @@ class Schedule(Identified):
             return [self._plain_value(v) for v in value]
         if is_mapping(value):
             return {k: self._plain_value(v) for k, v in value.items()}
-        if isinstance(value, PrimExpr) and not isinstance(value, (IntImm, FloatImm, StringImm)):
+        if isinstance(value, ir.PrimExpr) and not isinstance(value, (ir.IntImm, ir.FloatImm, ir.StringImm)):
             return self._number(value)
         if isinstance(value, IndexMap):
             known = {var: self._values[var] for var in value.free_variables() if var in self._values}
-            return value.with_values({var: IntImm(var.dtype, int(size)) for var, size in known.items()})
+            return value.with_values({var: ir.IntImm(var.dtype, int(size)) for var, size in known.items()})
         return value
 
     def can_decompose_padding(self, block: Any, loop: Any) -> bool:
@@ -389,7 +374,7 @@ class Schedule(Identified):
         """An argument as the trace keeps it: names of blocks looked up, expressions converted."""
         if p.role is None:
             value = _attribute(value)
-            if isinstance(value, StringImm):
+            if isinstance(value, ir.StringImm):
                 value = value.value
             _check_type(kind, p.name, p.annotation, value)
             return value
@@ -403,7 +388,7 @@ class Schedule(Identified):
         if p.role == "Value":
             return _attribute(value)
         if p.role in ("Sizes", "Lengths", "Size"):
-            return convert(value) if isinstance(value, bool) or hasattr(value, "asobject") else value
+            return ir.convert(value) if isinstance(value, bool) or hasattr(value, "asobject") else value
         if p.role == "LoopOrBlocks" and is_row(value):
             return [self._one_input(kind, replace(p, role="BlocksIn"), v) for v in value]
         if isinstance(value, str) and p.role in ("BlockRef", "BlocksIn", "BlockOrLoop"):
@@ -452,12 +437,12 @@ class Schedule(Identified):
         if value is None:  # a size to be worked out
             return None
         if kind.outputs in ("Size", "Sizes"):
-            rv: Any = Var(f"v{len(self._values)}", "int32")
+            rv: Any = ir.Var(f"v{len(self._values)}", "int32")
             self._values[rv] = int(value)
             return rv
         if not isinstance(value, StmtSRef):
             raise DefectError(f"`{kind.method}` gave no reference", code="schedule.no_reference_returned")
-        name = value.stmt.loop_var.name if isinstance(value.stmt, For) else getattr(value.stmt, "name_hint", "")
+        name = value.stmt.loop_var.name if isinstance(value.stmt, ir.For) else getattr(value.stmt, "name_hint", "")
         rv = LoopRV(name) if kind.outputs in ("Loop", "Loops") else BlockRV(name)
         self._values[rv] = value
         return rv
@@ -539,7 +524,7 @@ def _shown(value: Any) -> Any:
     if isinstance(value, StmtSRef):
         if value.stmt is None:
             return "inlined" if value is StmtSRef.inline_mark() else "the root"
-        return value.stmt.name_hint if isinstance(value.stmt, Block) else value.stmt.loop_var.name
+        return value.stmt.name_hint if isinstance(value.stmt, ir.Block) else value.stmt.loop_var.name
     return f"[{', '.join(str(_shown(v)) for v in value)}]" if is_row(value) else value
 
 

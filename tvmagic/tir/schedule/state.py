@@ -12,23 +12,8 @@ import contextlib
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.errors import DefectError, TVMagicError, a_thing
-from tvmagic.ir import (
-    Block,
-    BlockRealize,
-    For,
-    GlobalVar,
-    Identified,
-    IRModule,
-    Mutator,
-    Node,
-    PrimFunc,
-    SeqStmt,
-    Stmt,
-    StmtVisitor,
-    Visitor,
-    handles,
-)
 from tvmagic.ir.numpy_types import as_integer
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.flags import CachedFlags, FlagCache
@@ -47,108 +32,108 @@ class ScheduleDebugMask:
     VERIFY_CACHED_FLAGS = 2
 
 
-class _Schedulables(StmtVisitor):
+class _Schedulables(ir.StmtVisitor):
     """The blocks and loops directly below a statement, each with its place in a sequence."""
 
     def __init__(self) -> None:
-        self.found: list[tuple[Block | For, int]] = []
+        self.found: list[tuple[ir.Block | ir.For, int]] = []
 
-    def below(self, stmt: Block | For) -> list[tuple[Block | For, int]]:
+    def below(self, stmt: ir.Block | ir.For) -> list[tuple[ir.Block | ir.For, int]]:
         self.visit(stmt.body)
         return self.found
 
-    @handles(For)
-    def loop(self, node: For) -> None:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> None:
         self.found.append((node, -1))
 
-    @handles(BlockRealize)
-    def realize(self, node: BlockRealize) -> None:
+    @ir.handles(ir.BlockRealize)
+    def realize(self, node: ir.BlockRealize) -> None:
         self.found.append((node.block, -1))
 
-    @handles(SeqStmt)
-    def sequence(self, node: SeqStmt) -> None:
+    @ir.handles(ir.SeqStmt)
+    def sequence(self, node: ir.SeqStmt) -> None:
         for index, child in enumerate(node.seq):
-            if isinstance(child, For):
+            if isinstance(child, ir.For):
                 self.found.append((child, index))
-            elif isinstance(child, BlockRealize):
+            elif isinstance(child, ir.BlockRealize):
                 self.found.append((child.block, index))
             else:
                 self.visit(child)
 
 
-def children_of(stmt: Block | For) -> list[tuple[Block | For, int]]:
+def children_of(stmt: ir.Block | ir.For) -> list[tuple[ir.Block | ir.For, int]]:
     """The blocks and loops directly below `stmt`, with their places in a sequence."""
     body = stmt.body
-    if isinstance(body, For):
+    if isinstance(body, ir.For):
         return [(body, -1)]
-    if isinstance(body, BlockRealize):
+    if isinstance(body, ir.BlockRealize):
         return [(body.block, -1)]
     return _Schedulables().below(stmt)
 
 
-class _ReplaceChild(Mutator):
+class _ReplaceChild(ir.Mutator):
     """Puts a new child in the place of one statement, not looking inside blocks and loops."""
 
-    def __init__(self, old: Node, new: Stmt) -> None:
+    def __init__(self, old: ir.Node, new: ir.Stmt) -> None:
         self.old, self.new = old, new
 
-    @handles(For)
-    def loop(self, node: For) -> Stmt:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> ir.Stmt:
         return self.new if node is self.old else node
 
-    @handles(BlockRealize)
-    def realize(self, node: BlockRealize) -> Stmt:
+    @ir.handles(ir.BlockRealize)
+    def realize(self, node: ir.BlockRealize) -> ir.Stmt:
         if node.block is not self.old:
             return node
-        return node.replace(block=self.new) if isinstance(self.new, Block) else self.new
+        return node.replace(block=self.new) if isinstance(self.new, ir.Block) else self.new
 
 
-def replace_child(body: Stmt, old: Block | For, new: Stmt, seq_index: int = -1) -> Stmt:
+def replace_child(body: ir.Stmt, old: ir.Block | ir.For, new: ir.Stmt, seq_index: int = -1) -> ir.Stmt:
     """`body` with its block or loop `old` replaced; a Block keeps the realize around it."""
     change = _ReplaceChild(old, new).visit
-    if isinstance(body, SeqStmt) and 0 <= seq_index < len(body.seq):
+    if isinstance(body, ir.SeqStmt) and 0 <= seq_index < len(body.seq):
         child = body.seq[seq_index]
         replaced = change(child)
         if replaced is not child:
-            if isinstance(replaced, SeqStmt):
-                return SeqStmt.flatten(*body.seq[:seq_index], replaced, *body.seq[seq_index + 1 :])
+            if isinstance(replaced, ir.SeqStmt):
+                return ir.SeqStmt.flatten(*body.seq[:seq_index], replaced, *body.seq[seq_index + 1 :])
             return body.replace(seq=(*body.seq[:seq_index], replaced, *body.seq[seq_index + 1 :]))
     return change(body)
 
 
-class ScheduleState(Identified):
+class ScheduleState(ir.Identified):
     """A module (or a function, its `main`) that is being scheduled, with a reference to each block and loop."""
 
     def __init__(self, mod: Any, *, debug_mask: str | int = "none", enable_check: bool = True) -> None:
-        if isinstance(mod, PrimFunc):
-            mod = IRModule({"main": mod})
-        if not isinstance(mod, IRModule):
+        if isinstance(mod, ir.PrimFunc):
+            mod = ir.IRModule({"main": mod})
+        if not isinstance(mod, ir.IRModule):
             own = getattr(mod, "schedule", None)  # an operator makes one of itself
             raise TVMagicError(
                 f"a schedule works on a PrimFunc or an IRModule, not on {a_thing(mod)}",
                 hint="it has one: `NAME.schedule()`, or `sch` in a `%%schedule NAME` cell" if callable(own) else None,
                 code="schedule.not_a_program",
             )
-        self.mod: IRModule = mod
+        self.mod: ir.IRModule = mod
         self.debug_mask = _debug_mask(debug_mask)
         self.enable_check = enable_check
-        self.srefs: dict[Stmt, StmtSRef] = {}
-        self.functions: dict[StmtSRef, GlobalVar] = {}
+        self.srefs: dict[ir.Stmt, StmtSRef] = {}
+        self.functions: dict[StmtSRef, ir.GlobalVar] = {}
         self.flags = FlagCache()
-        self.scopes: dict[Block, BlockScope] = {}
+        self.scopes: dict[ir.Block, BlockScope] = {}
         self.reset(mod)
 
-    def reset(self, mod: IRModule) -> None:
+    def reset(self, mod: ir.IRModule) -> None:
         """Go on with another module; references to blocks and loops of the one before are gone."""
         for sref in self.srefs.values():
             sref.stmt = None
         self.mod, self.srefs, self.functions = mod, {}, {}
         for var, function in mod.functions.items():
-            if isinstance(function.body, BlockRealize):
+            if isinstance(function.body, ir.BlockRealize):
                 root = self._build(function.body.block, None, -1)
                 self.functions[root] = var
 
-    def _build(self, stmt: Block | For, parent: StmtSRef | None, seq_index: int) -> StmtSRef:
+    def _build(self, stmt: ir.Block | ir.For, parent: StmtSRef | None, seq_index: int) -> StmtSRef:
         top = StmtSRef(stmt, parent, seq_index)
         self.srefs[stmt] = top
         stack = [top]
@@ -163,11 +148,11 @@ class ScheduleState(Identified):
 
     # ------------------------------------------------------------------ looking up
 
-    def get_sref(self, stmt: Block | For) -> StmtSRef | None:
+    def get_sref(self, stmt: ir.Block | ir.For) -> StmtSRef | None:
         """The reference to a block or loop of the program as it is now."""
         return self.srefs.get(stmt)
 
-    def sref_of(self, stmt: Block | For) -> StmtSRef:
+    def sref_of(self, stmt: ir.Block | ir.For) -> StmtSRef:
         """The reference to a block or loop that is known to be in the program."""
         sref = self.srefs.get(stmt)
         if sref is None:
@@ -180,7 +165,7 @@ class ScheduleState(Identified):
             sref = sref.parent
         return sref
 
-    def function_of(self, sref: StmtSRef) -> tuple[GlobalVar, PrimFunc]:
+    def function_of(self, sref: StmtSRef) -> tuple[ir.GlobalVar, ir.PrimFunc]:
         """The function that holds `sref`."""
         var = self.functions[self.root_of(sref)]
         return var, self.mod.functions[var]
@@ -196,18 +181,18 @@ class ScheduleState(Identified):
             )
         return above
 
-    def realize_of(self, sref: StmtSRef) -> BlockRealize:
+    def realize_of(self, sref: StmtSRef) -> ir.BlockRealize:
         """The realize that binds the variables of a block."""
         block = sref.block
         if sref.parent is None:
             body = self.function_of(sref)[1].body
-            assert isinstance(body, BlockRealize)
+            assert isinstance(body, ir.BlockRealize)
             return body
         assert sref.parent.stmt is not None
         body = sref.parent.stmt.body
-        if isinstance(body, SeqStmt) and 0 <= sref.seq_index < len(body.seq):
+        if isinstance(body, ir.SeqStmt) and 0 <= sref.seq_index < len(body.seq):
             body = body.seq[sref.seq_index]
-        if isinstance(body, BlockRealize) and body.block is block:
+        if isinstance(body, ir.BlockRealize) and body.block is block:
             return body
         finder = _FindRealize(block)  # under an attribute or a condition
         finder.visit(body)
@@ -231,7 +216,7 @@ class ScheduleState(Identified):
         stack = [child for child, _ in reversed(children_of(sref.stmt))]
         while stack:
             stmt = stack.pop()
-            if isinstance(stmt, Block):
+            if isinstance(stmt, ir.Block):
                 found.append(self.srefs[stmt])
             else:
                 stack += [child for child, _ in reversed(children_of(stmt))]
@@ -274,7 +259,7 @@ class ScheduleState(Identified):
             return False
 
     def replace(
-        self, src_sref: StmtSRef, tgt_stmt: Stmt, block_sref_reuse: Mapping[Block, Block] | None = None
+        self, src_sref: StmtSRef, tgt_stmt: ir.Stmt, block_sref_reuse: Mapping[ir.Block, ir.Block] | None = None
     ) -> None:
         """Put `tgt_stmt` in the place of the block or loop `src_sref`.
 
@@ -288,8 +273,8 @@ class ScheduleState(Identified):
         if src is tgt_stmt:
             return
         parent, seq_index = src_sref.parent, src_sref.seq_index
-        top = tgt_stmt.block if isinstance(tgt_stmt, BlockRealize) else tgt_stmt
-        if not isinstance(top, (Block, For)):
+        top = tgt_stmt.block if isinstance(tgt_stmt, ir.BlockRealize) else tgt_stmt
+        if not isinstance(top, (ir.Block, ir.For)):
             raise DefectError(
                 f"a {type(top).__name__} cannot be in the tree of references",
                 code="schedule.statement_without_reference",
@@ -299,11 +284,11 @@ class ScheduleState(Identified):
         self._graft(top, parent, seq_index, fresh, dropped, dict(block_sref_reuse or {}))
         self._replace_above(src_sref, src, parent, seq_index, tgt_stmt, top)
 
-    def _divide(self, top: Block | For) -> tuple[set[Stmt], list[Block | For]]:
+    def _divide(self, top: ir.Block | ir.For) -> tuple[set[ir.Stmt], list[ir.Block | ir.For]]:
         """The largest subtrees of the new tree that are in the old one, and the new nodes."""
-        kept: set[Stmt] = set()
-        fresh: list[Block | For] = []
-        stack: list[Block | For] = [top]
+        kept: set[ir.Stmt] = set()
+        fresh: list[ir.Block | ir.For] = []
+        stack: list[ir.Block | ir.For] = [top]
         while stack:
             stmt = stack.pop()
             if stmt in self.srefs:
@@ -313,10 +298,10 @@ class ScheduleState(Identified):
             stack += [child for child, _ in children_of(stmt)]
         return kept, fresh
 
-    def _drop(self, src: Block | For, kept: set[Stmt]) -> dict[Stmt, StmtSRef]:
+    def _drop(self, src: ir.Block | ir.For, kept: set[ir.Stmt]) -> dict[ir.Stmt, StmtSRef]:
         """Take the old tree's nodes that are not kept out of the table."""
-        dropped: dict[Stmt, StmtSRef] = {}
-        stack: list[Block | For] = [src]
+        dropped: dict[ir.Stmt, StmtSRef] = {}
+        stack: list[ir.Block | ir.For] = [src]
         while stack:
             stmt = stack.pop()
             if stmt in kept:
@@ -327,24 +312,24 @@ class ScheduleState(Identified):
 
     def _graft(
         self,
-        top: Block | For,
+        top: ir.Block | ir.For,
         parent: StmtSRef | None,
         seq_index: int,
-        fresh: list[Block | For],
-        dropped: dict[Stmt, StmtSRef],
-        reuse: dict[Block, Block],
+        fresh: list[ir.Block | ir.For],
+        dropped: dict[ir.Stmt, StmtSRef],
+        reuse: dict[ir.Block, ir.Block],
     ) -> None:
         """Give the new nodes references, old ones where they are meant to stay."""
-        by_var = {stmt.loop_var: sref for stmt, sref in dropped.items() if isinstance(stmt, For)}
+        by_var = {stmt.loop_var: sref for stmt, sref in dropped.items() if isinstance(stmt, ir.For)}
         by_block = {new: dropped[old] for old, new in reuse.items() if old in dropped}
-        old_of: dict[Stmt, StmtSRef | None] = {}
+        old_of: dict[ir.Stmt, StmtSRef | None] = {}
         for stmt in fresh:
-            old_of[stmt] = by_var.pop(stmt.loop_var, None) if isinstance(stmt, For) else by_block.get(stmt)
+            old_of[stmt] = by_var.pop(stmt.loop_var, None) if isinstance(stmt, ir.For) else by_block.get(stmt)
         stays = {sref for sref in old_of.values() if sref is not None}
         for sref in dropped.values():
             if sref not in stays:
                 sref.stmt, sref.parent = None, None
-        stack: list[tuple[Block | For, StmtSRef | None, int]] = [(top, parent, seq_index)]
+        stack: list[tuple[ir.Block | ir.For, StmtSRef | None, int]] = [(top, parent, seq_index)]
         while stack:
             stmt, above, index = stack.pop()
             sref = self.srefs.get(stmt)
@@ -359,11 +344,11 @@ class ScheduleState(Identified):
     def _replace_above(
         self,
         src_sref: StmtSRef,
-        src: Block | For,
+        src: ir.Block | ir.For,
         parent: StmtSRef | None,
         seq_index: int,
-        tgt_stmt: Stmt,
-        top: Block | For,
+        tgt_stmt: ir.Stmt,
+        top: ir.Block | ir.For,
     ) -> None:
         """Copy the path from the replaced place to the module."""
         old, new, sref = src, tgt_stmt, self.srefs[top]
@@ -377,14 +362,14 @@ class ScheduleState(Identified):
             del self.srefs[above]
             self.srefs[copy] = parent
             parent.stmt = copy
-            if isinstance(body, SeqStmt) and isinstance(new, SeqStmt | BlockRealize | For | Block):
+            if isinstance(body, ir.SeqStmt) and isinstance(new, ir.SeqStmt | ir.BlockRealize | ir.For | ir.Block):
                 self._renumber(parent)
             old, new, sref, seq_index, parent = above, copy, parent, parent.seq_index, parent.parent
         var = self.functions.pop(sref) if sref in self.functions else self.functions.pop(src_sref)
         self.functions[sref] = var
         function = self.mod.functions[var]
-        assert isinstance(function.body, BlockRealize)
-        realize = new if isinstance(new, BlockRealize) else function.body.replace(block=new)
+        assert isinstance(function.body, ir.BlockRealize)
+        realize = new if isinstance(new, ir.BlockRealize) else function.body.replace(block=new)
         self.mod = self.mod.with_functions({var: function.replace(body=realize)})
 
     def _renumber(self, sref: StmtSRef) -> None:
@@ -395,7 +380,7 @@ class ScheduleState(Identified):
             if below is not None:
                 below.seq_index = index
 
-    def set_function(self, var: GlobalVar, function: PrimFunc) -> None:
+    def set_function(self, var: ir.GlobalVar, function: ir.PrimFunc) -> None:
         """Change what is around the root block (parameters, buffers, attributes)."""
         self.mod = self.mod.with_functions({var: function})
 
@@ -427,10 +412,10 @@ class ScheduleState(Identified):
 
     def debug_verify(self) -> None:
         """Raise if the tree of references does not fit the program."""
-        seen: set[Stmt] = set()
+        seen: set[ir.Stmt] = set()
         for root, var in self.functions.items():
             function = self.mod.functions[var]
-            if not isinstance(function.body, BlockRealize) or function.body.block is not root.stmt:
+            if not isinstance(function.body, ir.BlockRealize) or function.body.block is not root.stmt:
                 raise DefectError(
                     f"the root reference of `{var.name_hint}` does not fit its body", code="schedule.tree_out_of_date"
                 )
@@ -468,18 +453,18 @@ class ScheduleState(Identified):
         return new, mapping
 
 
-class _FindRealize(Visitor):
-    def __init__(self, block: Block) -> None:
+class _FindRealize(ir.Visitor):
+    def __init__(self, block: ir.Block) -> None:
         self.block = block
-        self.found: BlockRealize | None = None
+        self.found: ir.BlockRealize | None = None
 
-    @handles(BlockRealize)
-    def realize(self, node: BlockRealize) -> None:
+    @ir.handles(ir.BlockRealize)
+    def realize(self, node: ir.BlockRealize) -> None:
         if node.block is self.block:
             self.found = node
 
-    @handles(For)
-    def loop(self, node: For) -> None:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> None:
         pass
 
 

@@ -4,99 +4,80 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    AssertStmt,
-    BufferLoad,
-    BufferStore,
-    Call,
-    CallEffectKind,
-    Evaluate,
-    For,
-    ForKind,
-    LetStmt,
-    Mutator,
-    Op,
-    PrimExpr,
-    PrimFunc,
-    Stmt,
-    StmtMutator,
-    Var,
-    Visitor,
-    handles,
-)
 from tvmagic.ir.effects import side_effect
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.expressions.remove_no_op import remove_no_op
 
 
 def _is_call(value: Any, name: str) -> bool:
-    return isinstance(value, Call) and isinstance(value.op, Op) and value.op.name == name
+    return isinstance(value, ir.Call) and isinstance(value.op, ir.Op) and value.op.name == name
 
 
-class _Statements(StmtMutator):
+class _Statements(ir.StmtMutator):
     """Rewrites statements; expressions stay."""
 
 
 class _AssumeRemover(_Statements):
-    @handles(Evaluate)
-    def evaluate(self, node: Evaluate) -> Stmt:
-        return Evaluate(0, node.span) if _is_call(node.value, "tir.assume") else node
+    @ir.handles(ir.Evaluate)
+    def evaluate(self, node: ir.Evaluate) -> ir.Stmt:
+        return ir.Evaluate(0, node.span) if _is_call(node.value, "tir.assume") else node
 
 
 class _AssertRemover(_Statements):
-    @handles(AssertStmt)
-    def assertion(self, node: AssertStmt) -> Stmt:
+    @ir.handles(ir.AssertStmt)
+    def assertion(self, node: ir.AssertStmt) -> ir.Stmt:
         return self.visit(node.body)
 
 
 class _SerialLoops(_Statements):
-    @handles(For)
-    def loop(self, node: For) -> Stmt:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> ir.Stmt:
         new = self.visit_children(node)
-        return new.replace(kind=ForKind.SERIAL) if new.kind is ForKind.PARALLEL else new
+        return new.replace(kind=ir.ForKind.SERIAL) if new.kind is ir.ForKind.PARALLEL else new
 
 
 class _ThreadLoops(_Statements):
-    @handles(For)
-    def loop(self, node: For) -> Stmt:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> ir.Stmt:
         new = self.visit_children(node)
-        if new.kind is not ForKind.THREAD_BINDING or new.thread_binding is None:
+        if new.kind is not ir.ForKind.THREAD_BINDING or new.thread_binding is None:
             return new
         if not new.thread_binding.thread_tag.startswith(("blockIdx", "threadIdx")):
             return new
-        return new.replace(kind=ForKind.SERIAL, thread_binding=None)
+        return new.replace(kind=ir.ForKind.SERIAL, thread_binding=None)
 
 
-class _Undefined(Visitor):
+class _Undefined(ir.Visitor):
     """Whether an expression has an undefined value in it, or a variable that does; by default not in indices."""
 
-    def __init__(self, undefined: set[Var], in_indices: bool = False) -> None:
+    def __init__(self, undefined: set[ir.Var], in_indices: bool = False) -> None:
         self.undefined, self.in_indices, self.found = undefined, in_indices, False
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> None:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> None:
         if self.in_indices:
             self.visit_children(node)
 
-    @handles(Var)
-    def var(self, var: Var) -> None:
+    @ir.handles(ir.Var)
+    def var(self, var: ir.Var) -> None:
         self.found = self.found or var in self.undefined
 
-    @handles(Call)
-    def call(self, node: Call) -> None:
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> None:
         self.found = self.found or _is_call(node, "tir.undef")
         self.visit_children(node)
 
 
 class _UndefStoreRemover(_Statements):
     def __init__(self) -> None:
-        self.undefined: set[Var] = set()
+        self.undefined: set[ir.Var] = set()
 
-    def _is_undefined(self, value: PrimExpr) -> bool:
+    def _is_undefined(self, value: ir.PrimExpr) -> bool:
         if not self.uses_undefined(value, in_indices=False):
             return False
-        if side_effect(value) > CallEffectKind.ReadState:
+        if side_effect(value) > ir.CallEffectKind.ReadState:
             raise TVMagicError(
                 "an undefined value is stored or named together with a call that has effects",
                 node=value,
@@ -110,32 +91,32 @@ class _UndefStoreRemover(_Statements):
         finder.visit(node)
         return finder.found
 
-    @handles(LetStmt)
-    def let(self, node: LetStmt) -> Stmt:
+    @ir.handles(ir.LetStmt)
+    def let(self, node: ir.LetStmt) -> ir.Stmt:
         if not self._is_undefined(node.value):
             return self.visit_children(node)
         self.undefined.add(node.var)
         return self.visit(node.body)
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> Stmt:
-        return Evaluate(0, node.span) if self._is_undefined(node.value) else node
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> ir.Stmt:
+        return ir.Evaluate(0, node.span) if self._is_undefined(node.value) else node
 
 
-def _cleaned(func: PrimFunc, rewriter: Mutator) -> PrimFunc:
+def _cleaned(func: ir.PrimFunc, rewriter: ir.Mutator) -> ir.PrimFunc:
     """The function rewritten, and what has no effect then left out."""
     body = rewriter.visit(func.body)
     return func if body is func.body else func.with_body(remove_no_op(body))
 
 
 @tir_pass("tir.RemoveAssume")
-def RemoveAssume(func: PrimFunc) -> PrimFunc:
+def RemoveAssume(func: ir.PrimFunc) -> ir.PrimFunc:
     """Take the assumptions away, and what is empty then."""
     return _cleaned(func, _AssumeRemover())
 
 
 @tir_pass("tir.RemoveStoreUndef")
-def RemoveStoreUndef(func: PrimFunc) -> PrimFunc:
+def RemoveStoreUndef(func: ir.PrimFunc) -> ir.PrimFunc:
     """Leave out stores of values that were never defined.
 
     Raises `TVMagicError` if such a value is used for anything else, such as an index, or beside a call with effects.
@@ -153,19 +134,19 @@ def RemoveStoreUndef(func: PrimFunc) -> PrimFunc:
 
 
 @tir_pass("tir.SkipAssert")
-def SkipAssert(func: PrimFunc) -> PrimFunc:
+def SkipAssert(func: ir.PrimFunc) -> ir.PrimFunc:
     """Leave out the assertions."""
     return func.with_body(_AssertRemover().visit(func.body))
 
 
 @tir_pass("tir.ConvertForLoopsToSerial")
-def ConvertForLoopsToSerial(func: PrimFunc) -> PrimFunc:
+def ConvertForLoopsToSerial(func: ir.PrimFunc) -> ir.PrimFunc:
     """Run parallel loops serially."""
     return func.with_body(_SerialLoops().visit(func.body))
 
 
 @tir_pass("tir.ConvertThreadLoopsToSerial")
-def ConvertThreadLoopsToSerial(func: PrimFunc) -> PrimFunc:
+def ConvertThreadLoopsToSerial(func: ir.PrimFunc) -> ir.PrimFunc:
     """Run loops that are bound to the blocks and threads of a GPU serially, each at its own place.
 
     Not a pass of TVM's: it comes before LiftThreadBinding, which would put what several threads write and

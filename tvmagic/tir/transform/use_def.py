@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from tvmagic.ir import Buffer, BufferLoad, Call, GlobalVar, PrimExpr, PrimFunc, Var, Visitor, handles
+from tvmagic import ir
 from tvmagic.ir.query import contains, is_call, nodes_of
 
 
@@ -13,13 +13,13 @@ class _Found(Exception):
     pass
 
 
-class _BufferFields(Visitor):
+class _BufferFields(ir.Visitor):
     """Visits what describes a buffer, too, once for each buffer."""
 
     def __init__(self) -> None:
-        self.buffers: set[Buffer] = set()
+        self.buffers: set[ir.Buffer] = set()
 
-    def visit_buffer_use(self, buffer: Buffer) -> None:
+    def visit_buffer_use(self, buffer: ir.Buffer) -> None:
         if buffer in self.buffers:
             return
         self.buffers.add(buffer)
@@ -30,17 +30,17 @@ class _BufferFields(Visitor):
 
 
 class _Finder(_BufferFields):
-    def __init__(self, wanted: Collection[Var]) -> None:
+    def __init__(self, wanted: Collection[ir.Var]) -> None:
         super().__init__()
         self.wanted = frozenset(map(id, wanted))
 
-    @handles(Var)
-    def var(self, var: Var) -> None:
+    @ir.handles(ir.Var)
+    def var(self, var: ir.Var) -> None:
         if id(var) in self.wanted:
             raise _Found
 
 
-def mentions(node: Any, variables: Collection[Var]) -> bool:
+def mentions(node: Any, variables: Collection[ir.Var]) -> bool:
     """Whether `node` reads one of `variables`, itself or through the buffers it accesses."""
     try:
         _Finder(variables).visit(node)
@@ -49,7 +49,7 @@ def mentions(node: Any, variables: Collection[Var]) -> bool:
     return False
 
 
-def buffer_mentions(buffer: Buffer, var: Var) -> bool:
+def buffer_mentions(buffer: ir.Buffer, var: ir.Var) -> bool:
     """Whether the pointer, shape, strides or offset of `buffer` name `var`."""
     try:
         _Finder((var,)).visit_buffer_use(buffer)
@@ -58,23 +58,23 @@ def buffer_mentions(buffer: Buffer, var: Var) -> bool:
     return False
 
 
-class _Pointers(Visitor):
-    def __init__(self, pointer: Var) -> None:
+class _Pointers(ir.Visitor):
+    def __init__(self, pointer: ir.Var) -> None:
         self.pointer = pointer
 
-    @handles(Var)
-    def var(self, node: Var) -> None:
+    @ir.handles(ir.Var)
+    def var(self, node: ir.Var) -> None:
         if node is self.pointer:
             raise _Found
 
-    @handles(Call)
-    def call(self, node: Call) -> None:
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> None:
         if is_call(node, "tir.address_of") and getattr(node.args[0], "buffer", None) is not None:
             self.var(node.args[0].buffer.data)
         self.visit_children(node)
 
 
-def used_as_pointer(node: Any, pointer: Var) -> bool:
+def used_as_pointer(node: Any, pointer: ir.Var) -> bool:
     """Whether `node` reaches what is behind `pointer` other than by loads and stores: by itself, or by an address."""
     try:
         _Pointers(pointer).visit(node)
@@ -86,36 +86,36 @@ def used_as_pointer(node: Any, pointer: Var) -> bool:
 class _Collector(_BufferFields):
     def __init__(self) -> None:
         super().__init__()
-        self.used: dict[Var, None] = {}
-        self.defined: set[Var] = set()
+        self.used: dict[ir.Var, None] = {}
+        self.defined: set[ir.Var] = set()
 
-    @handles(Var)
-    def var(self, var: Var) -> None:
+    @ir.handles(ir.Var)
+    def var(self, var: ir.Var) -> None:
         self.used[var] = None
 
-    def visit_var_def(self, var: Var) -> None:
+    def visit_var_def(self, var: ir.Var) -> None:
         self.defined.add(var)
 
 
-def used_vars(node: Any) -> dict[Var, None]:
+def used_vars(node: Any) -> dict[ir.Var, None]:
     """The variables that `node` reads, itself or through its buffers, in order of first use."""
     collector = _Collector()
     collector.visit(node)
     return collector.used
 
 
-def free_vars(node: Any) -> list[Var]:
+def free_vars(node: Any) -> list[ir.Var]:
     """The variables that `node` reads and does not define."""
     collector = _Collector()
     collector.visit(node)
     return [v for v in collector.used if v not in collector.defined]
 
 
-def loads_memory(value: PrimExpr) -> bool:
+def loads_memory(value: ir.PrimExpr) -> bool:
     """Whether an expression loads from a buffer."""
-    return contains(value, BufferLoad)
+    return contains(value, ir.BufferLoad)
 
 
-def callees(func: PrimFunc) -> set[GlobalVar]:
+def callees(func: ir.PrimFunc) -> set[ir.GlobalVar]:
     """The functions of its module that a function calls."""
-    return {call.op for call in nodes_of(func.body, Call) if isinstance(call.op, GlobalVar)}
+    return {call.op for call in nodes_of(func.body, ir.Call) if isinstance(call.op, ir.GlobalVar)}

@@ -4,35 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.ir import (
-    AssertStmt,
-    AttrStmt,
-    Block,
-    Call,
-    Evaluate,
-    For,
-    IfThenElse,
-    IntImm,
-    Let,
-    LetStmt,
-    Mutator,
-    PrimExpr,
-    PrimFunc,
-    Select,
-    Stmt,
-    handles,
-)
 from tvmagic.ir.query import is_call, strip_likely
 from tvmagic.tir.analysis.facts import Facts
 
 
 def is_true(node: Any) -> bool:
     """Whether `node` is a constant other than 0."""
-    return isinstance(node, IntImm) and node.value != 0
+    return isinstance(node, ir.IntImm) and node.value != 0
 
 
-class AnalyzerMutator(Facts, Mutator):
+class AnalyzerMutator(Facts, ir.Mutator):
     """Binds loop variables and lets, and opens a constraint scope in each branch.
 
     A subclass that rewrites expressions gives `expression`, which is called on every outermost
@@ -42,40 +25,40 @@ class AnalyzerMutator(Facts, Mutator):
     def __init__(self, analyzer: Analyzer) -> None:
         self.analyzer = analyzer
 
-    def mark_sizes(self, func: PrimFunc) -> None:
+    def mark_sizes(self, func: ir.PrimFunc) -> None:
         """Tell the analyzer that the sizes of the parameters' buffers are not negative."""
         for buffer in func.buffer_map.values():
             for size in buffer.shape:
                 self.analyzer.mark_global_non_neg_value(size)
 
-    def visit_bounded_loop(self, node: For) -> Stmt:
+    def visit_bounded_loop(self, node: ir.For) -> ir.Stmt:
         """The loop rewritten where its variable is known to lie between its bounds, as conditions too."""
         self.known_loop(node)
-        if isinstance(node.min, IntImm) and isinstance(node.extent, IntImm):
+        if isinstance(node.min, ir.IntImm) and isinstance(node.extent, ir.IntImm):
             return self.visit_children(node)  # the bounds are numbers, which tell all that the conditions would
         var = node.loop_var
         with self.holds(var >= node.min), self.holds(var < node.min + node.extent):
             return self.visit_children(node)
 
-    @handles(For)
-    def for_loop(self, node: For) -> Stmt:
+    @ir.handles(ir.For)
+    def for_loop(self, node: ir.For) -> ir.Stmt:
         self.known_loop(node)
         return self.visit_children(node)
 
-    @handles(Block)
-    def block(self, node: Block) -> Stmt:
+    @ir.handles(ir.Block)
+    def block(self, node: ir.Block) -> ir.Stmt:
         self.known_block(node)
         return self.visit_children(node)
 
-    @handles(Let, LetStmt)
+    @ir.handles(ir.Let, ir.LetStmt)
     def let(self, node: Any) -> Any:
         value = self.visit(node.value)
         self.known_value(node.var, value)
         body = self.visit(node.body)
         return node.with_(value=value, body=body)
 
-    @handles(IfThenElse)
-    def branch(self, node: IfThenElse) -> Stmt:
+    @ir.handles(ir.IfThenElse)
+    def branch(self, node: ir.IfThenElse) -> ir.Stmt:
         condition = self.visit(node.condition)
         fact = strip_likely(condition)
         with self.holds(fact):
@@ -84,24 +67,24 @@ class AnalyzerMutator(Facts, Mutator):
         if node.else_case is not None:
             with self.fails(fact):
                 else_case = self.visit(node.else_case)
-        if isinstance(fact, IntImm):
-            return then_case if fact.value else else_case if else_case is not None else Evaluate(0, node.span)
+        if isinstance(fact, ir.IntImm):
+            return then_case if fact.value else else_case if else_case is not None else ir.Evaluate(0, node.span)
         return node.with_(condition=condition, then_case=then_case, else_case=else_case)
 
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> Stmt:
+    @ir.handles(ir.AttrStmt)
+    def attribute(self, node: ir.AttrStmt) -> ir.Stmt:
         self.known_thread(node)
         return self.visit_children(node)
 
-    @handles(AssertStmt)
-    def assertion(self, node: AssertStmt) -> Stmt:
+    @ir.handles(ir.AssertStmt)
+    def assertion(self, node: ir.AssertStmt) -> ir.Stmt:
         condition, message = self.visit(node.condition), self.visit(node.message)
         with self.holds(condition):
             body = self.visit(node.body)
         return node.with_(condition=condition, message=message, body=body)
 
-    @handles(Call)
-    def call(self, node: Call) -> PrimExpr:
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> ir.PrimExpr:
         if not is_call(node, "tir.if_then_else"):
             return self.visit_children(node)
         condition = self.visit(node.args[0])
@@ -111,8 +94,8 @@ class AnalyzerMutator(Facts, Mutator):
             other = self.visit(node.args[2])
         return _choice(node, node.args, (condition, then, other))
 
-    @handles(Select)
-    def select(self, node: Select) -> PrimExpr:
+    @ir.handles(ir.Select)
+    def select(self, node: ir.Select) -> ir.PrimExpr:
         condition = self.visit(node.condition)
         with self.holds(condition):
             then = self.visit(node.true_value)
@@ -122,11 +105,13 @@ class AnalyzerMutator(Facts, Mutator):
         return _choice(node, old, (condition, then, other))
 
 
-def _choice(node: Call | Select, old: tuple[Any, ...], new: tuple[PrimExpr, PrimExpr, PrimExpr]) -> PrimExpr:
+def _choice(
+    node: ir.Call | ir.Select, old: tuple[Any, ...], new: tuple[ir.PrimExpr, ir.PrimExpr, ir.PrimExpr]
+) -> ir.PrimExpr:
     """`node` with new parts, or the part that a known condition picks."""
     condition, then, other = new
-    if isinstance(condition, IntImm):
+    if isinstance(condition, ir.IntImm):
         return then if condition.value else other
     if all(a is b for a, b in zip(old, new)):
         return node
-    return node.replace(args=new) if isinstance(node, Call) else Select(condition, then, other, node.span)
+    return node.replace(args=new) if isinstance(node, ir.Call) else ir.Select(condition, then, other, node.span)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.intervals import Intervals
 from tvmagic.codegen.emit.memory import flat_index
 from tvmagic.codegen.emit.signatures import check_call
@@ -16,60 +17,20 @@ from tvmagic.codegen.gpu.opencl.helpers import helper_text
 from tvmagic.codegen.gpu.opencl.operators import RULES
 from tvmagic.codegen.gpu.opencl.types import Lanes, Plain, constant, memory_type, register_type
 from tvmagic.errors import BuildError
-from tvmagic.ir import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
-    Add,
-    And,
-    BinaryOp,
-    Broadcast,
-    Buffer,
-    BufferLoad,
-    Call,
-    Cast,
-    CmpOp,
-    DataType,
-    Div,
-    FloatImm,
-    FloorDiv,
-    FloorMod,
-    GlobalVar,
-    IntImm,
-    Let,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Node,
-    Not,
-    Or,
-    PrimExpr,
-    Ramp,
-    Select,
-    Shuffle,
-    StringImm,
-    Sub,
-    Var,
-)
-from tvmagic.ir.functor import Visitor, handles
 from tvmagic.ir.operators import COMPARISON_SIGNS
 
-_ARITHMETIC = {Add: ("+", "|", "add"), Sub: ("-", "^", "sub"), Mul: ("*", "&", "mul")}
-_DIVISION = {Div: "truncdiv", Mod: "truncmod", FloorDiv: "floordiv", FloorMod: "floormod"}
-FLOAT32, FLOAT64 = DataType("float32"), DataType("float64")
+_ARITHMETIC = {ir.Add: ("+", "|", "add"), ir.Sub: ("-", "^", "sub"), ir.Mul: ("*", "&", "mul")}
+_DIVISION = {ir.Div: "truncdiv", ir.Mod: "truncmod", ir.FloorDiv: "floordiv", ir.FloorMod: "floormod"}
+FLOAT32, FLOAT64 = ir.DataType("float32"), ir.DataType("float64")
 
 
-class ExpressionWriter(Visitor):
+class ExpressionWriter(ir.Visitor):
     """Writes expressions of one kernel. `helpers` holds the texts of what kernels call, by name."""
 
-    def __init__(self, helpers: dict[str, str], arguments: dict[Var, Buffer]) -> None:
+    def __init__(self, helpers: dict[str, str], arguments: dict[ir.Var, ir.Buffer]) -> None:
         self.helpers, self.arguments = helpers, arguments
         self.lines: list[str] = []
-        self.values: dict[Var, Lanes] = {}
+        self.values: dict[ir.Var, Lanes] = {}
         self.intervals = Intervals()
         self.names: set[str] = set()
 
@@ -86,13 +47,13 @@ class ExpressionWriter(Visitor):
         self.names.add(result)
         return result
 
-    def variable(self, dtype: DataType, text: str = "", base: str = "t") -> str:
+    def variable(self, dtype: ir.DataType, text: str = "", base: str = "t") -> str:
         """A new variable of one lane of a type, with a value if it is given."""
         name = self.name(base)
         self.lines.append(f"{register_type(dtype)} {name}{f' = {text}' if text else ''};")
         return name
 
-    def helper(self, name: str, dtype: DataType, *args: str) -> str:
+    def helper(self, name: str, dtype: ir.DataType, *args: str) -> str:
         """A call of a helper."""
         symbol, text = helper_text(name, dtype.element_of)
         self.helpers.setdefault(symbol, text)
@@ -111,8 +72,8 @@ class ExpressionWriter(Visitor):
 
     # ------------------------------------------------------------------ leaves
 
-    @handles(Node)
-    def unknown(self, node: Node) -> Lanes:
+    @ir.handles(ir.Node)
+    def unknown(self, node: ir.Node) -> Lanes:
         raise BuildError(
             f"there is no OpenCL C for `{type(node).__name__}`",
             node=node,
@@ -120,22 +81,22 @@ class ExpressionWriter(Visitor):
             code="codegen.opencl.unsupported_expression",
         )
 
-    @handles(IntImm, FloatImm)
-    def number(self, imm: IntImm | FloatImm) -> Lanes:
+    @ir.handles(ir.IntImm, ir.FloatImm)
+    def number(self, imm: ir.IntImm | ir.FloatImm) -> Lanes:
         return [constant(imm.dtype, imm.value)]
 
-    @handles(StringImm)
-    def string(self, imm: StringImm) -> Lanes:
+    @ir.handles(ir.StringImm)
+    def string(self, imm: ir.StringImm) -> Lanes:
         raise BuildError(
             f"a kernel does nothing with the text `{imm.value}`", node=imm, code="codegen.opencl.unsupported_text"
         )
 
-    @handles(Var)
-    def var(self, var: Var) -> Lanes:
+    @ir.handles(ir.Var)
+    def var(self, var: ir.Var) -> Lanes:
         found = self.values.get(var)
         return found if found is not None else self.missing(var)
 
-    def missing(self, var: Var) -> Lanes:
+    def missing(self, var: ir.Var) -> Lanes:
         """What a variable is that the kernel does not define."""
         raise BuildError(
             f"the variable `{var.name}` is used where it is not defined",
@@ -143,12 +104,12 @@ class ExpressionWriter(Visitor):
             code="codegen.opencl.undefined_variable",
         )
 
-    @handles(Let)
-    def let(self, let: Let) -> Lanes:
+    @ir.handles(ir.Let)
+    def let(self, let: ir.Let) -> Lanes:
         self.bind(let.var, let.value)
         return self.visit(let.body)
 
-    def bind(self, var: Var, value: PrimExpr) -> None:
+    def bind(self, var: ir.Var, value: ir.PrimExpr) -> None:
         """Let `var` be a variable of the kernel."""
         lanes = self.visit(value)
         kept = [self.variable(var.dtype, text, var.name) for text in lanes]
@@ -158,24 +119,24 @@ class ExpressionWriter(Visitor):
 
     # ------------------------------------------------------------------ vectors
 
-    @handles(Broadcast)
-    def broadcast(self, node: Broadcast) -> Lanes:
+    @ir.handles(ir.Broadcast)
+    def broadcast(self, node: ir.Broadcast) -> Lanes:
         return self.visit(node.value) * _lanes(node.dtype)
 
-    @handles(Ramp)
-    def ramp(self, node: Ramp) -> Lanes:
+    @ir.handles(ir.Ramp)
+    def ramp(self, node: ir.Ramp) -> Lanes:
         dtype, numbers = node.dtype.element_of, range(1, _lanes(node.dtype))
         (base,), (stride,) = self.visit(node.base), self.visit(node.stride)
-        if isinstance(node.stride, IntImm):
+        if isinstance(node.stride, ir.IntImm):
             steps = [constant(dtype, n * node.stride.value) for n in numbers]
         else:
-            steps = [self._computed(Mul, dtype, constant(dtype, n), stride) for n in numbers]
-        return [base, *(self._computed(Add, dtype, base, step) for step in steps)]
+            steps = [self._computed(ir.Mul, dtype, constant(dtype, n), stride) for n in numbers]
+        return [base, *(self._computed(ir.Add, dtype, base, step) for step in steps)]
 
-    @handles(Shuffle)
-    def shuffle(self, node: Shuffle) -> Lanes:
+    @ir.handles(ir.Shuffle)
+    def shuffle(self, node: ir.Shuffle) -> Lanes:
         lanes = [lane for vector in node.vectors for lane in self.visit(vector)]
-        if not all(isinstance(i, IntImm) and 0 <= i.value < len(lanes) for i in node.indices):
+        if not all(isinstance(i, ir.IntImm) and 0 <= i.value < len(lanes) for i in node.indices):
             raise BuildError(
                 "the lanes that `Shuffle` picks are constants within its vectors",
                 node=node,
@@ -185,18 +146,18 @@ class ExpressionWriter(Visitor):
 
     # ------------------------------------------------------------------ arithmetic
 
-    def rounded(self, dtype: DataType, text: str) -> str:
+    def rounded(self, dtype: ir.DataType, text: str) -> str:
         """A float that was computed in the type of registers, as its own type holds it."""
         if not dtype.is_float or dtype.bits != 16:
             return text
         word = "bfloat" if dtype.code == "bfloat" else "half"
         return self.helper(f"from_{word}", dtype, self.helper(f"to_{word}", dtype, text))
 
-    @handles(Add, Sub, Mul)
-    def arithmetic(self, node: BinaryOp) -> Lanes:
+    @ir.handles(ir.Add, ir.Sub, ir.Mul)
+    def arithmetic(self, node: ir.BinaryOp) -> Lanes:
         return [self._computed(type(node), node.dtype, a, b) for a, b in zip(self.visit(node.a), self.visit(node.b))]
 
-    def _computed(self, op: type[BinaryOp], dtype: DataType, a: str, b: str) -> str:
+    def _computed(self, op: type[ir.BinaryOp], dtype: ir.DataType, a: str, b: str) -> str:
         """One lane of a sum, a difference or a product; integers wrap around."""
         sign, of_bools, word = _ARITHMETIC[op]
         if dtype.is_bool:
@@ -207,9 +168,9 @@ class ExpressionWriter(Visitor):
             return Plain(f"({a} {sign} {b})")
         return f"({a} {sign} {b})" if dtype.is_uint and dtype.bits >= 32 else self.helper(word, dtype, a, b)
 
-    @handles(Min, Max)
-    def extreme(self, node: BinaryOp) -> Lanes:
-        word = "min" if isinstance(node, Min) else "max"
+    @ir.handles(ir.Min, ir.Max)
+    def extreme(self, node: ir.BinaryOp) -> Lanes:
+        word = "min" if isinstance(node, ir.Min) else "max"
         if node.dtype.is_bool:
             sign = "&" if word == "min" else "|"
             return [f"({a} {sign} {b})" for a, b in zip(self.visit(node.a), self.visit(node.b))]
@@ -217,11 +178,11 @@ class ExpressionWriter(Visitor):
             _like(self.helper(word, node.dtype, a, b), a, b) for a, b in zip(self.visit(node.a), self.visit(node.b))
         ]
 
-    @handles(Div, Mod, FloorDiv, FloorMod)
-    def division(self, node: BinaryOp) -> Lanes:
+    @ir.handles(ir.Div, ir.Mod, ir.FloorDiv, ir.FloorMod)
+    def division(self, node: ir.BinaryOp) -> Lanes:
         return [self._quotient(node, a, b) for a, b in zip(self.visit(node.a), self.visit(node.b))]
 
-    def _quotient(self, node: BinaryOp, a: str, b: str) -> str:
+    def _quotient(self, node: ir.BinaryOp, a: str, b: str) -> str:
         dtype, word = node.dtype, _DIVISION[type(node)]
         if dtype.is_bool:
             return "false" if word.endswith("mod") else f"({a} & {b})"
@@ -234,14 +195,14 @@ class ExpressionWriter(Visitor):
 
     # ------------------------------------------------------------------ conditions
 
-    @handles(EQ, NE, LT, LE, GT, GE)
-    def comparison(self, node: CmpOp) -> Lanes:
+    @ir.handles(ir.EQ, ir.NE, ir.LT, ir.LE, ir.GT, ir.GE)
+    def comparison(self, node: ir.CmpOp) -> Lanes:
         sign = COMPARISON_SIGNS[type(node)]
         return [_like(f"({a} {sign} {b})", a, b) for a, b in zip(self.visit(node.a), self.visit(node.b))]
 
-    @handles(And, Or)
-    def logical(self, node: BinaryOp) -> Lanes:
-        is_and = isinstance(node, And)
+    @ir.handles(ir.And, ir.Or)
+    def logical(self, node: ir.BinaryOp) -> Lanes:
+        is_and = isinstance(node, ir.And)
         a = self.visit(node.a)
         lines, b = self.block(lambda: self.visit(node.b))
         if not lines:
@@ -251,15 +212,15 @@ class ExpressionWriter(Visitor):
             self.indented(f"if ({name if is_and else f'!{name}'})", [*lines, f"{name} = {value};"])
         return kept
 
-    @handles(Not)
-    def negation(self, node: Not) -> Lanes:
+    @ir.handles(ir.Not)
+    def negation(self, node: ir.Not) -> Lanes:
         return [_like(f"(!{a})", a) for a in self.visit(node.a)]
 
-    @handles(Select)
-    def select(self, node: Select) -> Lanes:
+    @ir.handles(ir.Select)
+    def select(self, node: ir.Select) -> Lanes:
         return self.conditional(node.condition, node.true_value, node.false_value)
 
-    def conditional(self, condition: PrimExpr, then: PrimExpr, other: PrimExpr) -> Lanes:
+    def conditional(self, condition: ir.PrimExpr, then: ir.PrimExpr, other: ir.PrimExpr) -> Lanes:
         """The value of the side that is chosen; the other one is not computed."""
         conditions = self.visit(condition)
         first, a = self.block(lambda: self.visit(then))
@@ -278,12 +239,12 @@ class ExpressionWriter(Visitor):
 
     # ------------------------------------------------------------------ conversions
 
-    @handles(Cast)
-    def cast(self, node: Cast) -> Lanes:
+    @ir.handles(ir.Cast)
+    def cast(self, node: ir.Cast) -> Lanes:
         lanes = [self.convert(text, node.value.dtype, node.dtype) for text in self.visit(node.value)]
         return lanes * (_lanes(node.dtype) // len(lanes))
 
-    def convert(self, text: str, source: DataType, target: DataType) -> str:
+    def convert(self, text: str, source: ir.DataType, target: ir.DataType) -> str:
         """One lane converted as NumPy converts; what lies outside an integer type becomes its nearest end."""
         source, target = source.element_of, target.element_of
         if source is target:
@@ -297,7 +258,7 @@ class ExpressionWriter(Visitor):
             return f"({text} != {text} ? ({kind})0 : convert_{kind}_sat_rtz({text}))"
         return _like(f"(({kind}){text})", text) if target.bits >= 32 else f"(({kind}){text})"
 
-    def _to_float(self, text: str, source: DataType, target: DataType) -> str:
+    def _to_float(self, text: str, source: ir.DataType, target: ir.DataType) -> str:
         if target.bits != 16:
             return f"(({register_type(target)}){text})"
         if source.is_float and source.bits == 64 or not source.is_float and source.bits > 16:
@@ -306,7 +267,7 @@ class ExpressionWriter(Visitor):
 
     # ------------------------------------------------------------------ memory
 
-    def element(self, buffer: Buffer, index: str) -> str:
+    def element(self, buffer: ir.Buffer, index: str) -> str:
         """The element of a buffer at an index."""
         if buffer.dtype.lanes != 1:
             raise BuildError(
@@ -324,8 +285,8 @@ class ExpressionWriter(Visitor):
     pointees: dict[str, str]
     spaces: dict[str, str]
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> Lanes:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> Lanes:
         buffer = node.buffer
         indices = self.visit(flat_index(buffer, node.indices, self.arguments.get(buffer.data)))
         loaded = [self.from_memory(buffer.dtype, self.element(buffer, index)) for index in indices]
@@ -334,7 +295,7 @@ class ExpressionWriter(Visitor):
         zero = constant(buffer.dtype, 0)
         return [f"({p} ? {value} : {zero})" for p, value in zip(self.visit(node.predicate), loaded)]
 
-    def from_memory(self, dtype: DataType, text: str) -> str:
+    def from_memory(self, dtype: ir.DataType, text: str) -> str:
         """A loaded element as a value."""
         if dtype.is_bool:
             return f"({text} != 0)"
@@ -342,7 +303,7 @@ class ExpressionWriter(Visitor):
             return self.helper("from_bfloat" if dtype.code == "bfloat" else "from_half", dtype, text)
         return text
 
-    def to_memory(self, dtype: DataType, text: str) -> str:
+    def to_memory(self, dtype: ir.DataType, text: str) -> str:
         """A value as it is stored."""
         if dtype.is_bool:
             return f"(uchar){text}"
@@ -352,9 +313,9 @@ class ExpressionWriter(Visitor):
 
     # ------------------------------------------------------------------ operators
 
-    @handles(Call)
-    def call(self, call: Call) -> Lanes:
-        if isinstance(call.op, GlobalVar):
+    @ir.handles(ir.Call)
+    def call(self, call: ir.Call) -> Lanes:
+        if isinstance(call.op, ir.GlobalVar):
             raise BuildError(
                 f"a kernel cannot call the function `{call.op.name_hint}`",
                 node=call,
@@ -371,7 +332,7 @@ class ExpressionWriter(Visitor):
         return rule(self, call)
 
 
-def _lanes(dtype: DataType) -> int:
+def _lanes(dtype: ir.DataType) -> int:
     if dtype.is_scalable:
         raise BuildError("there are no scalable vectors in OpenCL C", code="codegen.opencl.scalable_vectors")
     return dtype.lanes

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.codegen.emit.abi import ABI, abi_of
 from tvmagic.codegen.emit.debug import Lines
 from tvmagic.codegen.gpu.opencl.statements import MARK, KernelWriter
 from tvmagic.codegen.late.kernels import Kernel, Step, divided, is_one_kernel
 from tvmagic.codegen.late.work_estimate import Work
 from tvmagic.errors import BuildError
-from tvmagic.ir import Allocate, Buffer, DataType, IRModule, PrimFunc, Var, post_order_visit
 from tvmagic.ir.deep_recursion import deep
 from tvmagic.runtime.module import Module
 from tvmagic.target import Target
@@ -25,19 +25,19 @@ class DeviceKernel:
     bytes it is given after them."""
 
     entry: str
-    params: tuple[Var, ...]
-    shared: tuple[Allocate, ...] = ()
+    params: tuple[ir.Var, ...]
+    shared: tuple[ir.Allocate, ...] = ()
 
 
 @dataclass(frozen=True)
 class DeviceFunction:
     """What the host does for a function, and the kernels that it launches."""
 
-    func: PrimFunc
+    func: ir.PrimFunc
     abi: ABI
     kernels: tuple[Kernel, ...]
     steps: tuple[Step, ...]
-    reach: dict[Var, int]  # the bytes that the buffers over a pointer need
+    reach: dict[ir.Var, int]  # the bytes that the buffers over a pointer need
 
 
 class DeviceModule(Module):
@@ -47,7 +47,7 @@ class DeviceModule(Module):
     function; `launched(fmt)` are the kernels of a text by name. `tvmagic.runners` does the one with the other.
     """
 
-    def __init__(self, mod: IRModule, target: Target) -> None:
+    def __init__(self, mod: ir.IRModule, target: Target) -> None:
         from tvmagic.codegen.emit.module import emit_module
         from tvmagic.codegen.llvm.build import recently_optimized
         from tvmagic.codegen.llvm.optimize import assembly_of
@@ -89,7 +89,7 @@ class DeviceModule(Module):
 
 
 @deep
-def _functions(mod: IRModule) -> dict[str, DeviceFunction]:
+def _functions(mod: ir.IRModule) -> dict[str, DeviceFunction]:
     made: dict[str, DeviceFunction] = {}
     for var, func in mod.functions.items():
         abi = abi_of(str(func.attrs.get("global_symbol", var.name_hint)), func)
@@ -133,16 +133,16 @@ def _entries(functions: dict[str, DeviceFunction], abis: dict[str, ABI]) -> dict
     return made
 
 
-def _arguments(func: PrimFunc) -> tuple[dict[Var, Buffer], dict[Var, DataType]]:
+def _arguments(func: ir.PrimFunc) -> tuple[dict[ir.Var, ir.Buffer], dict[ir.Var, ir.DataType]]:
     """The buffers of the function's arguments, and the types of the elements behind all pointers that are not a kernel's own."""
     buffers = {buffer.data: buffer for buffer in func.buffer_map.values()}
     types = {data: buffer.dtype for data, buffer in buffers.items()}
 
     def look(node: Any) -> None:
-        if isinstance(node, Allocate):
+        if isinstance(node, ir.Allocate):
             types[node.buffer_var] = node.dtype
 
-    post_order_visit(func.body, look)
+    ir.post_order_visit(func.body, look)
     return buffers, types
 
 
@@ -157,7 +157,7 @@ class OpenCLText(str):
     line_of: tuple[int, ...]
 
 
-def opencl_text(mod: IRModule) -> OpenCLText:
+def opencl_text(mod: ir.IRModule) -> OpenCLText:
     """Return the OpenCL C of a module that comes from `codegen.last_program`."""
     lines = Lines(mod)
     rows = [row.partition(MARK) for row in _written(_functions(mod), lines.line_of)[0].split("\n")]

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.codegen.emit.gpu_threads import no_assertions, variable_size
 from tvmagic.codegen.emit.memory import flat_index
 from tvmagic.codegen.gpu.opencl.expressions import ExpressionWriter
@@ -13,30 +14,6 @@ from tvmagic.codegen.gpu.opencl.types import Lanes, Plain, memory_type, register
 from tvmagic.codegen.late.kernels import Kernel
 from tvmagic.codegen.late.work_estimate import Work
 from tvmagic.errors import BuildError
-from tvmagic.ir import (
-    Allocate,
-    AllocateConst,
-    AssertStmt,
-    AttrStmt,
-    Buffer,
-    BufferStore,
-    DataType,
-    DeclBuffer,
-    Evaluate,
-    For,
-    ForKind,
-    IfThenElse,
-    IntImm,
-    LetStmt,
-    PointerType,
-    PrimExpr,
-    PrimType,
-    SeqStmt,
-    Stmt,
-    Var,
-    While,
-)
-from tvmagic.ir.functor import handles
 from tvmagic.ir.prim_expr import scope_of
 from tvmagic.ir.query import is_call
 from tvmagic.tir.transform.use_def import used_vars
@@ -48,11 +25,11 @@ _WORDS = {"blockIdx": "get_group_id", "threadIdx": "get_local_id"}
 _INDICES = {f"{name}.{axis}": f"{word}({n})" for name, word in _WORDS.items() for n, axis in enumerate("xyz")}
 
 
-def pointee(pointer: Var) -> DataType:
+def pointee(pointer: ir.Var) -> ir.DataType:
     """The type of the elements behind a pointer."""
     kind = pointer.type_annotation
-    element = kind.element_type if isinstance(kind, PointerType) else None
-    return element.dtype if isinstance(element, PrimType) else DataType("uint8")
+    element = kind.element_type if isinstance(kind, ir.PointerType) else None
+    return element.dtype if isinstance(element, ir.PrimType) else ir.DataType("uint8")
 
 
 class KernelWriter(ExpressionWriter):
@@ -67,19 +44,19 @@ class KernelWriter(ExpressionWriter):
         self,
         kernel: Kernel,
         helpers: dict[str, str],
-        arguments: dict[Var, Buffer],
-        types: dict[Var, DataType],
-        line_of: Callable[[Stmt], int] = lambda stmt: 0,
+        arguments: dict[ir.Var, ir.Buffer],
+        types: dict[ir.Var, ir.DataType],
+        line_of: Callable[[ir.Stmt], int] = lambda stmt: 0,
     ) -> None:
         super().__init__(helpers, arguments)
         self.line_of = line_of
         self.kernel, self.types = kernel, types
         self.work = Work(kernel.body)
-        self.params: list[Var] = []
-        self.shared: list[Allocate] = []
+        self.params: list[ir.Var] = []
+        self.shared: list[ir.Allocate] = []
         self.heads: list[str] = []
         self.local: list[str] = []  # declarations of shared memory
-        self.inside: set[Var] = set()
+        self.inside: set[ir.Var] = set()
         self.pointees, self.spaces = {}, {}
 
     def text(self) -> str:
@@ -105,7 +82,7 @@ class KernelWriter(ExpressionWriter):
         sizes = [self._dynamic(node) for node in self.shared]
         return f"__kernel void {self.kernel.name}({', '.join([*self.heads, *sizes])}) {{\n{body}\n}}\n"
 
-    def missing(self, var: Var) -> Lanes:
+    def missing(self, var: ir.Var) -> Lanes:
         """A variable of the host: a parameter."""
         if var in self.inside:
             raise BuildError(
@@ -130,15 +107,15 @@ class KernelWriter(ExpressionWriter):
         self.values[var] = [name]
         return self.values[var]
 
-    def _pointer(self, name: str, space: str, dtype: DataType) -> None:
+    def _pointer(self, name: str, space: str, dtype: ir.DataType) -> None:
         self.pointees[name], self.spaces[name] = memory_type(dtype.element_of), space
 
-    def _dynamic(self, node: Allocate) -> str:
+    def _dynamic(self, node: ir.Allocate) -> str:
         return f"__local {memory_type(node.dtype.element_of)}* {self.values[node.buffer_var][0]}"
 
     # ------------------------------------------------------------------ statements
 
-    def statement(self, stmt: Stmt) -> None:
+    def statement(self, stmt: ir.Stmt) -> None:
         """Write `stmt`. Statements that end in another one are followed without recursion."""
         following: Any = stmt
         while following is not None:
@@ -148,32 +125,32 @@ class KernelWriter(ExpressionWriter):
                 rows = self.lines[begin:]
                 self.lines[begin:] = [row if MARK in row else f"{row}{MARK}{line}" for row in rows]
 
-    @handles(SeqStmt)
-    def sequence(self, stmt: SeqStmt) -> None:
+    @ir.handles(ir.SeqStmt)
+    def sequence(self, stmt: ir.SeqStmt) -> None:
         for part in stmt.seq:
             self.statement(part)
 
-    @handles(LetStmt)
-    def let_stmt(self, stmt: LetStmt) -> Stmt:
+    @ir.handles(ir.LetStmt)
+    def let_stmt(self, stmt: ir.LetStmt) -> ir.Stmt:
         self.bind(stmt.var, stmt.value)
         return stmt.body
 
-    @handles(DeclBuffer, AttrStmt)
-    def around(self, stmt: DeclBuffer | AttrStmt) -> Stmt:
+    @ir.handles(ir.DeclBuffer, ir.AttrStmt)
+    def around(self, stmt: ir.DeclBuffer | ir.AttrStmt) -> ir.Stmt:
         return stmt.body
 
-    @handles(AssertStmt)
-    def assertion(self, stmt: AssertStmt) -> Stmt:
+    @ir.handles(ir.AssertStmt)
+    def assertion(self, stmt: ir.AssertStmt) -> ir.Stmt:
         raise no_assertions(stmt)
 
-    @handles(Evaluate)
-    def evaluate(self, stmt: Evaluate) -> None:
+    @ir.handles(ir.Evaluate)
+    def evaluate(self, stmt: ir.Evaluate) -> None:
         if is_call(stmt.value, "tir.ret"):
             raise BuildError("a kernel gives no value", node=stmt, code="codegen.opencl.value_in_kernel")
         self.visit(stmt.value)
 
-    @handles(BufferStore)
-    def store(self, stmt: BufferStore) -> None:
+    @ir.handles(ir.BufferStore)
+    def store(self, stmt: ir.BufferStore) -> None:
         buffer = stmt.buffer
         values = self.visit(stmt.value)
         if len(values) > 1:  # all lanes are computed before the first is stored
@@ -184,16 +161,16 @@ class KernelWriter(ExpressionWriter):
             line = f"{self.element(buffer, index)} = {self.to_memory(buffer.dtype, value)};"
             self.lines.append(f"if ({guard}) {line}" if guard else line)
 
-    @handles(IfThenElse)
-    def if_then_else(self, stmt: IfThenElse) -> None:
+    @ir.handles(ir.IfThenElse)
+    def if_then_else(self, stmt: ir.IfThenElse) -> None:
         (condition,) = self.visit(stmt.condition)
         self.indented(f"if ({condition})", self.block(lambda: self.statement(stmt.then_case))[0])
         if stmt.else_case is not None:
             other = stmt.else_case
             self.indented("else", self.block(lambda: self.statement(other))[0])
 
-    @handles(While)
-    def while_loop(self, stmt: While) -> None:
+    @ir.handles(ir.While)
+    def while_loop(self, stmt: ir.While) -> None:
         def write() -> None:
             (condition,) = self.visit(stmt.condition)
             self.lines.append(f"if (!{condition}) break;")
@@ -201,9 +178,9 @@ class KernelWriter(ExpressionWriter):
 
         self.indented("while (true)", self.block(write)[0])
 
-    @handles(For)
-    def loop(self, stmt: For) -> Stmt | None:
-        if stmt.kind is ForKind.THREAD_BINDING:
+    @ir.handles(ir.For)
+    def loop(self, stmt: ir.For) -> ir.Stmt | None:
+        if stmt.kind is ir.ForKind.THREAD_BINDING:
             raise BuildError(
                 "a loop is bound to threads in a kernel",
                 node=stmt,
@@ -213,26 +190,30 @@ class KernelWriter(ExpressionWriter):
         var, kind = stmt.loop_var, register_type(stmt.loop_var.dtype)
         (first,), (extent,) = self.visit(stmt.min), self.visit(stmt.extent)
         self.intervals.counts(var, stmt.extent, stmt.min)
-        if isinstance(stmt.extent, IntImm) and stmt.extent.value == 1:
+        if isinstance(stmt.extent, ir.IntImm) and stmt.extent.value == 1:
             self.values[var] = [Plain(self.variable(var.dtype, first, var.name))]
             return stmt.body
         name = Plain(self.name(var.name))
         end = self._number(stmt.extent, extent) if first == "0" else self._number(stmt.extent, f"{first} + {extent}")
         self.values[var] = [name]
-        if stmt.kind is ForKind.UNROLLED:
+        if stmt.kind is ir.ForKind.UNROLLED:
             self.lines.append("#pragma unroll")
         head = f"for ({kind} {name} = {first}; {name} < {end}; ++{name})"
         self.indented(head, self.block(lambda: self.statement(stmt.body))[0])
         return None
 
-    def _number(self, expr: PrimExpr, text: str) -> str:
+    def _number(self, expr: ir.PrimExpr, text: str) -> str:
         """The end of a loop, computed once."""
-        return text if isinstance(expr, (IntImm, Var)) and " " not in text else self.variable(expr.dtype, text, "end")
+        return (
+            text
+            if isinstance(expr, (ir.IntImm, ir.Var)) and " " not in text
+            else self.variable(expr.dtype, text, "end")
+        )
 
     # ------------------------------------------------------------------ memory
 
-    @handles(Allocate)
-    def allocate(self, stmt: Allocate) -> Stmt:
+    @ir.handles(ir.Allocate)
+    def allocate(self, stmt: ir.Allocate) -> ir.Stmt:
         pointer, scope = stmt.buffer_var, scope_of(stmt.buffer_var)
         self.inside.add(pointer)
         if stmt.dtype.lanes != 1 or scope.startswith(("warp", "wmma")):
@@ -258,7 +239,7 @@ class KernelWriter(ExpressionWriter):
             raise variable_size(stmt)
         return stmt.body
 
-    def _shared_of_sizes(self, stmt: Allocate, name: str) -> None:
+    def _shared_of_sizes(self, stmt: ir.Allocate, name: str) -> None:
         """Shared memory whose size follows from what the host knows, or has a bound that is small enough."""
         if not any(
             var in self.inside or var in self.values and var not in self.params
@@ -276,8 +257,8 @@ class KernelWriter(ExpressionWriter):
             )
         self.local.append(f"__local {memory_type(stmt.dtype)} {name}[{max(most, 1)}];")
 
-    @handles(AllocateConst)
-    def allocate_const(self, stmt: AllocateConst) -> Stmt:
+    @ir.handles(ir.AllocateConst)
+    def allocate_const(self, stmt: ir.AllocateConst) -> ir.Stmt:
         raise BuildError(
             f"there is no OpenCL C for the constant array `{stmt.buffer_var.name}`",
             node=stmt,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import DataType, IntImm, PrimExpr, StringImm, attr_value, expr
 from tvmagic.script.ir_builder.base import current_builder
 from tvmagic.script.ir_builder.tir import frame as frames
 from tvmagic.script.ir_builder.tir.values import as_value
 
-BOOL = DataType("bool")
+BOOL = ir.DataType("bool")
 
 
 def _frame(kind: type[Any], name: str, place: str) -> Any:
@@ -36,11 +36,11 @@ def the_block(name: str) -> frames.BlockFrame:
     return found
 
 
-def as_condition(value: Any, name: str, or_integer: bool = False) -> PrimExpr:
+def as_condition(value: Any, name: str, or_integer: bool = False) -> ir.PrimExpr:
     """A condition; with `or_integer` a number too, which holds if it is not 0."""
     if isinstance(value, (bool, int)):
-        return IntImm(BOOL, bool(value))
-    value = expr(as_value(value))
+        return ir.IntImm(BOOL, bool(value))
+    value = ir.expr(as_value(value))
     if not value.dtype.is_bool and not (or_integer and (value.dtype.is_int or value.dtype.is_uint)):
         raise TVMagicError(
             f"the condition of `{name}` is a bool, not `{value.dtype}`", code="script.condition_not_bool"
@@ -56,6 +56,6 @@ def as_mapping(values: Any, name: str) -> dict[str, Any]:
             code="script.not_a_mapping",
         )
     for key in values:
-        if not isinstance(key, (str, StringImm)):
+        if not isinstance(key, (str, ir.StringImm)):
             raise TVMagicError(f"the names in `{name}` are texts", code="script.name_not_a_text")
-    return {str(getattr(k, "value", k)): attr_value(as_value(v)) for k, v in values.items()}
+    return {str(getattr(k, "value", k)): ir.attr_value(as_value(v)) for k, v in values.items()}

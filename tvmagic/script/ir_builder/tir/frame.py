@@ -5,56 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.block_regions import block_access_regions
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    Allocate,
-    AllocateConst,
-    AssertStmt,
-    AttrStmt,
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferRealize,
-    BufferRegion,
-    DataType,
-    DeclBuffer,
-    Evaluate,
-    IfThenElse,
-    IntImm,
-    IterVar,
-    LetStmt,
-    MatchBufferRegion,
-    PrimExpr,
-    PrimFunc,
-    Range,
-    SeqStmt,
-    Span,
-    Stmt,
-    Type,
-    Var,
-    While,
-)
 from tvmagic.script.ir_builder.base import IRBuilder, IRBuilderFrame
 
-BOOL = DataType("bool")
+BOOL = ir.DataType("bool")
 
 
-def as_stmt(stmts: Sequence[Stmt]) -> Stmt:
+def as_stmt(stmts: Sequence[ir.Stmt]) -> ir.Stmt:
     """The statements in order as one; nothing becomes `T.evaluate(0)`."""
     if len(stmts) == 1:
         return stmts[0]
     if not stmts:
-        return Evaluate(0)
-    body = SeqStmt.flatten(*stmts)
+        return ir.Evaluate(0)
+    body = ir.SeqStmt.flatten(*stmts)
     first, last = stmts[0].span, stmts[-1].span
-    if isinstance(body, SeqStmt) and first is not None and last is not None:
-        body.span = Span(first.source, first.line, first.column, last.end_line, last.end_column)
+    if isinstance(body, ir.SeqStmt) and first is not None and last is not None:
+        body.span = ir.Span(first.source, first.line, first.column, last.end_line, last.end_column)
     return body
 
 
-def true() -> IntImm:
-    return IntImm(BOOL, 1)
+def true() -> ir.IntImm:
+    return ir.IntImm(BOOL, 1)
 
 
 class TIRFrame(IRBuilderFrame):
@@ -62,14 +35,14 @@ class TIRFrame(IRBuilderFrame):
 
     def __init__(self) -> None:
         super().__init__()
-        self.stmts: list[Stmt] = []
+        self.stmts: list[ir.Stmt] = []
 
-    def add(self, stmt: Stmt) -> None:
-        if not isinstance(stmt, Stmt):
+    def add(self, stmt: ir.Stmt) -> None:
+        if not isinstance(stmt, ir.Stmt):
             raise TVMagicError("only statements can be inside a function", code="script.not_a_statement")
         self.stmts.append(stmt)
 
-    def make(self, body: Stmt) -> Stmt:
+    def make(self, body: ir.Stmt) -> ir.Stmt:
         """The finished statement around `body`."""
         raise NotImplementedError
 
@@ -86,12 +59,12 @@ class PrimFuncFrame(TIRFrame):
         super().__init__()
         self.name: str | None = None
         self.is_private = is_private
-        self.args: list[Var] = []
-        self.ret_type: Type | None = None
-        self.buffer_map: dict[Var, Buffer] = {}
+        self.args: list[ir.Var] = []
+        self.ret_type: ir.Type | None = None
+        self.buffer_map: dict[ir.Var, ir.Buffer] = {}
         self.attrs: dict[str, Any] | None = None
-        self.env_threads: dict[Var, IterVar] = {}
-        self.root_alloc_buffers: list[Buffer] = []
+        self.env_threads: dict[ir.Var, ir.IterVar] = {}
+        self.root_alloc_buffers: list[ir.Buffer] = []
         self.has_block = False
         self.undeclared: dict[int, list[str]] = {}
 
@@ -100,7 +73,7 @@ class PrimFuncFrame(TIRFrame):
         if not self.is_private and self.name is not None:
             attrs.setdefault("global_symbol", self.name)
         body = self._with_root()
-        func = PrimFunc(self.args, body, self.ret_type, self.buffer_map, attrs, self.span)
+        func = ir.PrimFunc(self.args, body, self.ret_type, self.buffer_map, attrs, self.span)
         from tvmagic.script.ir_builder.ir.frame import IRModuleFrame
 
         module = builder.find(IRModuleFrame)
@@ -109,32 +82,32 @@ class PrimFuncFrame(TIRFrame):
         else:
             builder.add(func)
 
-    def _with_root(self) -> Stmt:
+    def _with_root(self) -> ir.Stmt:
         """The body inside a root block, if blocks or allocations ask for one."""
         body = as_stmt(self.stmts)
-        block = body.block if isinstance(body, BlockRealize) else None
+        block = body.block if isinstance(body, ir.BlockRealize) else None
         needed = bool(self.root_alloc_buffers) or (self.has_block if block is None else bool(block.iter_vars))
         if not needed:
             return body
         if self.undeclared:
             body = as_stmt([self._declared(stmt) for stmt in self.stmts])
-        return BlockRealize(
-            [], true(), Block([], [], [], "root", body, None, self.root_alloc_buffers, span=self.span), self.span
+        return ir.BlockRealize(
+            [], true(), ir.Block([], [], [], "root", body, None, self.root_alloc_buffers, span=self.span), self.span
         )
 
-    def _declared(self, stmt: Stmt) -> Stmt:
+    def _declared(self, stmt: ir.Stmt) -> ir.Stmt:
         """A block that turned out not to be the root, with the regions found that it does not declare."""
         missing = self.undeclared.get(id(stmt))
-        if missing is None or not isinstance(stmt, BlockRealize):
+        if missing is None or not isinstance(stmt, ir.BlockRealize):
             return stmt
         return stmt.replace(block=with_regions(stmt.block, missing, self.visible_buffers()))
 
-    def visible_buffers(self) -> dict[Var, Buffer]:
+    def visible_buffers(self) -> dict[ir.Var, ir.Buffer]:
         """The buffers that live in the whole function, by their pointers."""
         return {b.data: b for b in (*self.buffer_map.values(), *self.root_alloc_buffers)}
 
 
-def with_regions(block: Block, missing: Sequence[str], buffers: dict[Var, Buffer]) -> Block:
+def with_regions(block: ir.Block, missing: Sequence[str], buffers: dict[ir.Var, ir.Buffer]) -> ir.Block:
     """`block` with those of its `reads` and `writes` that are `missing` found from its body."""
     reads, writes, opaque = block_access_regions(block, buffers)
     if opaque:
@@ -155,15 +128,15 @@ class BlockFrame(TIRFrame):
         super().__init__()
         self.name = name
         self.no_realize = no_realize
-        self.iter_vars: list[IterVar] = []
-        self.iter_values: list[PrimExpr] = []
-        self.reads: list[BufferRegion] | None = None
-        self.writes: list[BufferRegion] | None = None
-        self.init: Stmt | None = None
-        self.alloc_buffers: list[Buffer] = []
-        self.match_buffers: list[MatchBufferRegion] = []
+        self.iter_vars: list[ir.IterVar] = []
+        self.iter_values: list[ir.PrimExpr] = []
+        self.reads: list[ir.BufferRegion] | None = None
+        self.writes: list[ir.BufferRegion] | None = None
+        self.init: ir.Stmt | None = None
+        self.alloc_buffers: list[ir.Buffer] = []
+        self.match_buffers: list[ir.MatchBufferRegion] = []
         self.annotations: dict[str, Any] | None = None
-        self.predicate: PrimExpr | None = None
+        self.predicate: ir.PrimExpr | None = None
 
     def start(self, builder: IRBuilder) -> BlockFrame:
         function = builder.find(PrimFuncFrame)
@@ -172,7 +145,7 @@ class BlockFrame(TIRFrame):
         return self
 
     def finish(self, builder: IRBuilder) -> None:
-        block = Block(
+        block = ir.Block(
             self.iter_vars,
             self.reads or (),
             self.writes or (),
@@ -189,7 +162,7 @@ class BlockFrame(TIRFrame):
         at_top = function is not None and not self.iter_vars and not self.no_realize
         if missing and builder.find(PrimFuncFrame) is None:  # found when the function is completed
             unknown = ("reads" in missing) + 2 * ("writes" in missing)
-            note = {"tir.script_parsing_detect_access": IntImm("int64", unknown)}
+            note = {"tir.script_parsing_detect_access": ir.IntImm("int64", unknown)}
             block = block.replace(annotations={**block.annotations, **note})
         elif missing and not at_top:
             block = with_regions(block, missing, self._visible_buffers(builder))
@@ -202,16 +175,16 @@ class BlockFrame(TIRFrame):
             builder.add(block)
             return
         predicate = true() if self.predicate is None else self.predicate
-        realize = BlockRealize(self.iter_values, predicate, block, self.span)
+        realize = ir.BlockRealize(self.iter_values, predicate, block, self.span)
         builder.add(realize)
         if missing and at_top:  # known at the function's end: a root block declares nothing
             assert function is not None
             function.undeclared[id(realize)] = missing
 
     @staticmethod
-    def _visible_buffers(builder: IRBuilder) -> dict[Var, Buffer]:
+    def _visible_buffers(builder: IRBuilder) -> dict[ir.Var, ir.Buffer]:
         """The buffers that live around the block, by their pointers."""
-        buffers: dict[Var, Buffer] = {}
+        buffers: dict[ir.Var, ir.Buffer] = {}
         for frame in builder.frames:
             if isinstance(frame, PrimFuncFrame):
                 buffers.update(frame.visible_buffers())
@@ -245,9 +218,9 @@ class ForFrame(TIRFrame):
 
     def __init__(
         self,
-        variables: Sequence[Var],
-        doms: Sequence[Range],
-        make_loop: Callable[[Sequence[Var], Sequence[Range], Stmt, Any], Stmt],
+        variables: Sequence[ir.Var],
+        doms: Sequence[ir.Range],
+        make_loop: Callable[[Sequence[ir.Var], Sequence[ir.Range], ir.Stmt, Any], ir.Stmt],
     ) -> None:
         super().__init__()
         self.vars = list(variables)
@@ -264,26 +237,26 @@ class ForFrame(TIRFrame):
 class AssertFrame(TIRFrame):
     """A check with what is after it."""
 
-    def __init__(self, condition: PrimExpr, message: Any) -> None:
+    def __init__(self, condition: ir.PrimExpr, message: Any) -> None:
         super().__init__()
         self.condition, self.message = condition, message
 
-    def make(self, body: Stmt) -> Stmt:
-        return AssertStmt(self.condition, self.message, body)
+    def make(self, body: ir.Stmt) -> ir.Stmt:
+        return ir.AssertStmt(self.condition, self.message, body)
 
 
 class LetFrame(TIRFrame):
     """A variable with its value, and what uses it."""
 
-    def __init__(self, var: Var, value: PrimExpr) -> None:
+    def __init__(self, var: ir.Var, value: ir.PrimExpr) -> None:
         super().__init__()
         self.var, self.value = var, value
 
-    def start(self, builder: IRBuilder) -> Var:
+    def start(self, builder: IRBuilder) -> ir.Var:
         return self.var
 
-    def make(self, body: Stmt) -> Stmt:
-        return LetStmt(self.var, self.value, body)
+    def make(self, body: ir.Stmt) -> ir.Stmt:
+        return ir.LetStmt(self.var, self.value, body)
 
 
 class RealizeFrame(TIRFrame):
@@ -291,16 +264,16 @@ class RealizeFrame(TIRFrame):
 
     NEEDS_BODY = True
 
-    def __init__(self, region: BufferRegion, storage_scope: str | None, condition: PrimExpr) -> None:
+    def __init__(self, region: ir.BufferRegion, storage_scope: str | None, condition: ir.PrimExpr) -> None:
         super().__init__()
         self.buffer_slice, self.storage_scope, self.condition = region, storage_scope, condition
 
-    def make(self, body: Stmt) -> Stmt:
+    def make(self, body: ir.Stmt) -> ir.Stmt:
         region = self.buffer_slice
-        realize = BufferRealize(region.buffer, region.region, self.condition, body, self.span)
+        realize = ir.BufferRealize(region.buffer, region.region, self.condition, body, self.span)
         if self.storage_scope is None:
             return realize
-        return AttrStmt(region.buffer, "realize_scope", self.storage_scope, realize)
+        return ir.AttrStmt(region.buffer, "realize_scope", self.storage_scope, realize)
 
 
 class LaunchThreadFrame(TIRFrame):
@@ -308,16 +281,16 @@ class LaunchThreadFrame(TIRFrame):
 
     NEEDS_BODY = True
 
-    def __init__(self, iter_var: IterVar, extent: PrimExpr) -> None:
+    def __init__(self, iter_var: ir.IterVar, extent: ir.PrimExpr) -> None:
         super().__init__()
         self.iter_var, self.extent = iter_var, extent
 
-    def start(self, builder: IRBuilder) -> Var:
+    def start(self, builder: IRBuilder) -> ir.Var:
         return self.iter_var.var
 
-    def make(self, body: Stmt) -> Stmt:
+    def make(self, body: ir.Stmt) -> ir.Stmt:
         key = "virtual_thread" if self.iter_var.thread_tag == "vthread" else "thread_extent"
-        return AttrStmt(self.iter_var, key, self.extent, body)
+        return ir.AttrStmt(self.iter_var, key, self.extent, body)
 
 
 class AttrFrame(TIRFrame):
@@ -329,29 +302,29 @@ class AttrFrame(TIRFrame):
         super().__init__()
         self.node, self.attr_key, self.value = node, attr_key, value
 
-    def make(self, body: Stmt) -> Stmt:
-        return AttrStmt(self.node, self.attr_key, self.value, body)
+    def make(self, body: ir.Stmt) -> ir.Stmt:
+        return ir.AttrStmt(self.node, self.attr_key, self.value, body)
 
 
 class WhileFrame(TIRFrame):
     """A loop that runs while a condition holds."""
 
-    def __init__(self, condition: PrimExpr) -> None:
+    def __init__(self, condition: ir.PrimExpr) -> None:
         super().__init__()
         self.condition = condition
 
-    def make(self, body: Stmt) -> Stmt:
-        return While(self.condition, body)
+    def make(self, body: ir.Stmt) -> ir.Stmt:
+        return ir.While(self.condition, body)
 
 
 class IfFrame(TIRFrame):
     """A condition with its `T.Then()` and `T.Else()`."""
 
-    def __init__(self, condition: PrimExpr) -> None:
+    def __init__(self, condition: ir.PrimExpr) -> None:
         super().__init__()
         self.condition = condition
-        self.then_stmts: list[Stmt] | None = None
-        self.else_stmts: list[Stmt] | None = None
+        self.then_stmts: list[ir.Stmt] | None = None
+        self.else_stmts: list[ir.Stmt] | None = None
 
     def finish(self, builder: IRBuilder) -> None:
         if self.stmts:
@@ -362,7 +335,7 @@ class IfFrame(TIRFrame):
             raise TVMagicError("a `T.If` needs a `T.Then()`", code="script.if_without_then")
         then_case = as_stmt(self.then_stmts)
         else_case = None if self.else_stmts is None else as_stmt(self.else_stmts)
-        builder.add(IfThenElse(self.condition, then_case, else_case, self.span))
+        builder.add(ir.IfThenElse(self.condition, then_case, else_case, self.span))
 
 
 class _Branch(TIRFrame):
@@ -400,21 +373,21 @@ class AllocateFrame(TIRFrame):
 
     def __init__(
         self,
-        buffer_var: Var,
-        dtype: DataType,
-        extents: Sequence[PrimExpr],
-        condition: PrimExpr,
+        buffer_var: ir.Var,
+        dtype: ir.DataType,
+        extents: Sequence[ir.PrimExpr],
+        condition: ir.PrimExpr,
         annotations: dict[str, Any] | None,
     ) -> None:
         super().__init__()
         self.buffer_var, self.dtype, self.extents = buffer_var, dtype, tuple(extents)
         self.condition, self.annotations = condition, annotations
 
-    def start(self, builder: IRBuilder) -> Var:
+    def start(self, builder: IRBuilder) -> ir.Var:
         return self.buffer_var
 
-    def make(self, body: Stmt) -> Stmt:
-        return Allocate(self.buffer_var, self.dtype, self.extents, self.condition, body, self.annotations)
+    def make(self, body: ir.Stmt) -> ir.Stmt:
+        return ir.Allocate(self.buffer_var, self.dtype, self.extents, self.condition, body, self.annotations)
 
 
 class AllocateConstFrame(TIRFrame):
@@ -422,9 +395,9 @@ class AllocateConstFrame(TIRFrame):
 
     def __init__(
         self,
-        buffer_var: Var,
-        dtype: DataType,
-        extents: Sequence[PrimExpr],
+        buffer_var: ir.Var,
+        dtype: ir.DataType,
+        extents: Sequence[ir.PrimExpr],
         data: Any,
         annotations: dict[str, Any] | None,
     ) -> None:
@@ -432,24 +405,24 @@ class AllocateConstFrame(TIRFrame):
         self.buffer_var, self.dtype, self.extents = buffer_var, dtype, tuple(extents)
         self.data, self.annotations = data, annotations
 
-    def start(self, builder: IRBuilder) -> Var:
+    def start(self, builder: IRBuilder) -> ir.Var:
         return self.buffer_var
 
-    def make(self, body: Stmt) -> Stmt:
-        return AllocateConst(self.buffer_var, self.dtype, self.extents, self.data, body, self.annotations)
+    def make(self, body: ir.Stmt) -> ir.Stmt:
+        return ir.AllocateConst(self.buffer_var, self.dtype, self.extents, self.data, body, self.annotations)
 
 
 class DeclBufferFrame(TIRFrame):
     """A buffer over memory that is there (`allocated`), or over new memory."""
 
-    def __init__(self, buffer: Buffer, allocated: bool) -> None:
+    def __init__(self, buffer: ir.Buffer, allocated: bool) -> None:
         super().__init__()
         self.buffer, self.allocated = buffer, allocated
 
-    def start(self, builder: IRBuilder) -> Buffer:
+    def start(self, builder: IRBuilder) -> ir.Buffer:
         return self.buffer
 
-    def make(self, body: Stmt) -> Stmt:
+    def make(self, body: ir.Stmt) -> ir.Stmt:
         buffer = self.buffer
-        declared = DeclBuffer(buffer, body, self.span)
-        return declared if self.allocated else Allocate(buffer.data, buffer.dtype, buffer.shape, true(), declared)
+        declared = ir.DeclBuffer(buffer, body, self.span)
+        return declared if self.allocated else ir.Allocate(buffer.data, buffer.dtype, buffer.shape, true(), declared)

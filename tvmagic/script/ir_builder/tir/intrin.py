@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import tvmagic.ir as _nodes
+from tvmagic import ir
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import Buffer, BufferRegion, Call, Op, PrimExpr, StringImm, expr, ops
 from tvmagic.script.ir_builder.tir.values import as_value, dtype_from, dtype_function
 
 
@@ -17,7 +17,7 @@ def _wrap(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         kwargs.pop("dtype", None)
         for value in args:
-            if isinstance(value, BufferRegion):
+            if isinstance(value, ir.BufferRegion):
                 return function(*[as_value(a) for a in args], **kwargs)
         return function(*args, **kwargs)
 
@@ -36,9 +36,9 @@ _OF_DTYPE = "max_value min_value infinity type_annotation".split()
 
 
 def _of_dtype(name: str) -> Callable[..., Any]:
-    function = getattr(ops, name)
+    function = getattr(ir.ops, name)
 
-    def call(dtype: Any) -> PrimExpr:
+    def call(dtype: Any) -> ir.PrimExpr:
         return function(dtype_from(dtype))
 
     call.__name__ = call.__qualname__ = name
@@ -133,7 +133,7 @@ def _check_count(name: str, count: int, least: int, most: int | None) -> None:
 
 
 def _argument(value: Any) -> Any:
-    return StringImm(value) if isinstance(value, str) else expr(as_value(value))
+    return ir.StringImm(value) if isinstance(value, str) else ir.expr(as_value(value))
 
 
 def _only_dtype(name: str, options: dict[str, Any]) -> None:
@@ -143,24 +143,24 @@ def _only_dtype(name: str, options: dict[str, Any]) -> None:
             raise TVMagicError(f"`T.{name}` has no argument `{key}`", code="script.unknown_argument")
 
 
-def _fixed(name: str, dtype: str, least: int, most: int | None) -> Callable[..., Call]:
-    def call(*args: Any, **options: Any) -> Call:
+def _fixed(name: str, dtype: str, least: int, most: int | None) -> Callable[..., ir.Call]:
+    def call(*args: Any, **options: Any) -> ir.Call:
         _only_dtype(name, options)
         _check_count(name, len(args), least, most)
-        return Call(dtype or "void", op, [_argument(a) for a in args])
+        return ir.Call(dtype or "void", op, [_argument(a) for a in args])
 
-    op = Op.get(f"tir.{name}")
+    op = ir.Op.get(f"tir.{name}")
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"A call of `{name}`."
     return call
 
 
-def _dtype_first(name: str, count: int | None) -> Callable[..., Call]:
-    def call(dtype: Any, *args: Any) -> Call:
+def _dtype_first(name: str, count: int | None) -> Callable[..., ir.Call]:
+    def call(dtype: Any, *args: Any) -> ir.Call:
         _check_count(name, len(args), count or 0, count)
-        return Call(dtype_from(dtype), op, [_argument(a) for a in args])
+        return ir.Call(dtype_from(dtype), op, [_argument(a) for a in args])
 
-    op = Op.get(f"tir.{name}")
+    op = ir.Op.get(f"tir.{name}")
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"A call of `{name}` with a result of type `dtype`."
     return _forward_dtype(call)
@@ -180,96 +180,96 @@ def _forward_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _pack(buffer: Buffer) -> Call:
+def _pack(buffer: ir.Buffer) -> ir.Call:
     """A buffer as an argument of a packed function: a descriptor on the stack."""
-    shape = Call("handle", "tir.tvm_stack_make_shape", buffer.shape)
-    strides = Call("handle", "tir.tvm_stack_make_shape", buffer.strides) if buffer.strides else 0
-    zero = ops.const(0, buffer.dtype)
+    shape = ir.Call("handle", "tir.tvm_stack_make_shape", buffer.shape)
+    strides = ir.Call("handle", "tir.tvm_stack_make_shape", buffer.strides) if buffer.strides else 0
+    zero = ir.ops.const(0, buffer.dtype)
     args = (buffer.data, shape, strides, len(buffer.shape), zero, buffer.elem_offset)
-    return Call("handle", "tir.tvm_stack_make_array", args)
+    return ir.Call("handle", "tir.tvm_stack_make_array", args)
 
 
-def _packed(name: str) -> Callable[..., Call]:
-    op = Op.get(f"tir.tvm_{name}")
+def _packed(name: str) -> Callable[..., ir.Call]:
+    op = ir.Op.get(f"tir.tvm_{name}")
 
-    def call(*args: Any, **options: Any) -> Call:
+    def call(*args: Any, **options: Any) -> ir.Call:
         _only_dtype(name, options)
         _check_count(name, len(args), 1, None)
-        return Call("int32", op, [_pack(a) if isinstance(a, Buffer) else _argument(a) for a in args])
+        return ir.Call("int32", op, [_pack(a) if isinstance(a, ir.Buffer) else _argument(a) for a in args])
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = "A call of the registered function named by the first argument."
     return call
 
 
-def _of_argument(name: str, count: int, which: int) -> Callable[..., Call]:
-    op = Op.get(f"tir.{name}")
+def _of_argument(name: str, count: int, which: int) -> Callable[..., ir.Call]:
+    op = ir.Op.get(f"tir.{name}")
 
-    def call(*args: Any, **options: Any) -> Call:
+    def call(*args: Any, **options: Any) -> ir.Call:
         _only_dtype(name, options)
         _check_count(name, len(args), count, count)
         values = [_argument(a) for a in args]
-        return Call(values[which].dtype, op, values)
+        return ir.Call(values[which].dtype, op, values)
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"A call of `{name}`, of the type of its argument {which}."
     return call
 
 
-def call_extern(dtype: Any, func_name: str, *args: Any) -> Call:
+def call_extern(dtype: Any, func_name: str, *args: Any) -> ir.Call:
     """A call of the C function `func_name` with a result of type `dtype`."""
     return _named_call("call_extern", dtype, func_name, args)
 
 
-def call_pure_extern(dtype: Any, func_name: str, *args: Any) -> Call:
+def call_pure_extern(dtype: Any, func_name: str, *args: Any) -> ir.Call:
     """A call of the C function `func_name`, which has no effect besides its result."""
     return _named_call("call_pure_extern", dtype, func_name, args)
 
 
-def call_llvm_intrin(dtype: Any, name: str, *args: Any) -> Call:
+def call_llvm_intrin(dtype: Any, name: str, *args: Any) -> ir.Call:
     """A call of the LLVM intrinsic `name`."""
-    return ops.call_llvm_intrin(dtype_from(dtype), name, *[_argument(a) for a in args])
+    return ir.ops.call_llvm_intrin(dtype_from(dtype), name, *[_argument(a) for a in args])
 
 
-def call_llvm_pure_intrin(dtype: Any, name: str, *args: Any) -> Call:
+def call_llvm_pure_intrin(dtype: Any, name: str, *args: Any) -> ir.Call:
     """A call of the LLVM intrinsic `name`, which has no effect besides its result."""
-    return ops.call_llvm_pure_intrin(dtype_from(dtype), name, *[_argument(a) for a in args])
+    return ir.ops.call_llvm_pure_intrin(dtype_from(dtype), name, *[_argument(a) for a in args])
 
 
-def _named_call(op: str, dtype: Any, name: Any, args: tuple[Any, ...]) -> Call:
-    return Call(dtype_from(dtype), f"tir.{op}", [_argument(a) for a in (name, *args)])
+def _named_call(op: str, dtype: Any, name: Any, args: tuple[Any, ...]) -> ir.Call:
+    return ir.Call(dtype_from(dtype), f"tir.{op}", [_argument(a) for a in (name, *args)])
 
 
-def call_intrin(dtype: Any, func_name: Any, *args: Any) -> Call:
+def call_intrin(dtype: Any, func_name: Any, *args: Any) -> ir.Call:
     """A call of the operator `func_name`, such as `tir.exp`."""
-    if isinstance(func_name, StringImm):
+    if isinstance(func_name, ir.StringImm):
         func_name = func_name.value
     if isinstance(func_name, str):
-        func_name = Op.get(func_name)
-    return Call(dtype_from(dtype), func_name, [_argument(a) for a in args])
+        func_name = ir.Op.get(func_name)
+    return ir.Call(dtype_from(dtype), func_name, [_argument(a) for a in args])
 
 
-def call_node(dtype: Any, op: Any, args: Any) -> Call:
+def call_node(dtype: Any, op: Any, args: Any) -> ir.Call:
     """`T.Call`: the call node itself."""
     return call_intrin(dtype, op, *args)
 
 
-def reinterpret(dtype: Any, value: Any) -> PrimExpr:
+def reinterpret(dtype: Any, value: Any) -> ir.PrimExpr:
     """The bits of `value` read as `dtype`."""
-    return ops.reinterpret(dtype_from(dtype), as_value(value))
+    return ir.ops.reinterpret(dtype_from(dtype), as_value(value))
 
 
-def tvm_struct_get(arr: Any, index: Any, field: Any, dtype: Any) -> Call:
+def tvm_struct_get(arr: Any, index: Any, field: Any, dtype: Any) -> ir.Call:
     """A field of an array descriptor."""
-    return Call(dtype_from(dtype), "tir.tvm_struct_get", [_argument(a) for a in (arr, index, field)])
+    return ir.Call(dtype_from(dtype), "tir.tvm_struct_get", [_argument(a) for a in (arr, index, field)])
 
 
-def large_uint_imm(dtype: Any, low: Any, high: Any) -> Call:
+def large_uint_imm(dtype: Any, low: Any, high: Any) -> ir.Call:
     """An unsigned constant beyond the signed range, by its two halves."""
-    return Call(dtype_from(dtype), "tir.large_uint_imm", [_argument(low), _argument(high)])
+    return ir.Call(dtype_from(dtype), "tir.large_uint_imm", [_argument(low), _argument(high)])
 
 
-def dp4a(*args: Any) -> Call:
+def dp4a(*args: Any) -> ir.Call:
     """`dp4a(vec1, vec2, acc=0)`: the dot product of four int8 values, added to `acc`.
 
     A dtype may come first, as TVM prints it.
@@ -277,23 +277,23 @@ def dp4a(*args: Any) -> Call:
     dtype = dtype_from(args[0]) if args and isinstance(args[0], str) else None
     rest = args[1:] if dtype is not None else args
     _check_count("dp4a", len(rest), 2, 3)
-    return Call(dtype or "int32", "tir.dp4a", [_argument(a) for a in (*rest, *(0,) * (3 - len(rest)))])
+    return ir.Call(dtype or "int32", "tir.dp4a", [_argument(a) for a in (*rest, *(0,) * (3 - len(rest)))])
 
 
-def llvm_lookup_intrinsic_id(name: str) -> PrimExpr:
+def llvm_lookup_intrinsic_id(name: str) -> ir.PrimExpr:
     """The number by which the LLVM at hand knows the intrinsic `name`, such as `llvm.ctpop.i8`; an uint32."""
-    return ops.llvm_lookup_intrinsic_id(name)
+    return ir.ops.llvm_lookup_intrinsic_id(name)
 
 
-def truncmod(a: Any, b: Any) -> PrimExpr:
+def truncmod(a: Any, b: Any) -> ir.PrimExpr:
     """The remainder of `truncdiv`, with the sign of `a`; of constants too the node itself, which prints like this."""
-    a, b = ops.match_types(expr(as_value(a)), expr(as_value(b)))
-    result = ops.truncmod(a, b)  # refuses what are not integers
+    a, b = ir.ops.match_types(ir.expr(as_value(a)), ir.expr(as_value(b)))
+    result = ir.ops.truncmod(a, b)  # refuses what are not integers
     return result if isinstance(result, _nodes.Mod) else _nodes.Mod(a, b)
 
 
 def _operators() -> dict[str, Callable[..., Any]]:
-    table: dict[str, Callable[..., Any]] = {name: _wrap(getattr(ops, name), name) for name in _PLAIN}
+    table: dict[str, Callable[..., Any]] = {name: _wrap(getattr(ir.ops, name), name) for name in _PLAIN}
     table["fabs"] = table["abs"]
     table.update({name: _of_dtype(name) for name in _OF_DTYPE})
     table.update({name: _fixed(name, *row) for name, row in _FIXED.items()})
@@ -318,11 +318,11 @@ _NODE_NAMES = """Add Sub Mul Div Mod FloorDiv FloorMod Min Max EQ NE LT LE GT GE
 Shuffle""".split()
 
 
-def _node(name: str) -> Callable[..., PrimExpr]:
+def _node(name: str) -> Callable[..., ir.PrimExpr]:
     cls = getattr(_nodes, name)
 
-    def call(*args: Any, **kwargs: Any) -> PrimExpr:
-        if any(isinstance(a, (BufferRegion, list, tuple)) for a in args):
+    def call(*args: Any, **kwargs: Any) -> ir.PrimExpr:
+        if any(isinstance(a, (ir.BufferRegion, list, tuple)) for a in args):
             args = tuple([[as_value(v) for v in a] if isinstance(a, (list, tuple)) else as_value(a) for a in args])
         return cls(*args, **kwargs)
 
@@ -332,18 +332,18 @@ def _node(name: str) -> Callable[..., PrimExpr]:
     return call
 
 
-def registered_operator(name: str) -> Callable[..., Call] | None:
+def registered_operator(name: str) -> Callable[..., ir.Call] | None:
     """The function that calls the operator `tir.<name>`, which a user has registered; None if there is none.
 
     It takes the operands, and the result's type as `dtype` (by default that of the first operand).
     """
-    op = Op.registry.get(f"tir.{name}")
+    op = ir.Op.registry.get(f"tir.{name}")
     if op is None:
         return None
 
-    def call(*args: Any, dtype: Any = None) -> Call:
+    def call(*args: Any, dtype: Any = None) -> ir.Call:
         values = [_argument(a) for a in args]
-        return Call(dtype_from(dtype) if dtype else values[0].dtype if values else "void", op, values)
+        return ir.Call(dtype_from(dtype) if dtype else values[0].dtype if values else "void", op, values)
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"A call of `{op.name}`."

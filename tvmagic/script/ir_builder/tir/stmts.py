@@ -5,28 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferStore,
-    DataType,
-    Evaluate,
-    IntImm,
-    IterVar,
-    MatchBufferRegion,
-    PointerType,
-    Prefetch,
-    PrimType,
-    Range,
-    StringImm,
-    Type,
-    Var,
-    attr_value,
-    expr,
-    ops,
-)
 from tvmagic.ir.expr import access_dtype
 from tvmagic.ir.hooks import provided
 from tvmagic.script.ir_builder.base import current_builder, name_value
@@ -46,7 +26,7 @@ from tvmagic.script.ir_builder.tir.values import (
     vector_indices,
 )
 
-BOOL = DataType("bool")
+BOOL = ir.DataType("bool")
 
 
 # ---------------------------------------------------------------------------- functions
@@ -62,12 +42,12 @@ def arg(name: str, obj: Any) -> Any:
     function = the_function("T.arg")
     if isinstance(obj, (HandleFunction, DTypeFunction)):
         obj = obj()
-    if isinstance(obj, Buffer):
+    if isinstance(obj, ir.Buffer):
         name_value(name, obj)
-        handle = Var(name + "_handle", "handle", obj.span)
+        handle = ir.Var(name + "_handle", "handle", obj.span)
         function.args.append(handle)
         function.buffer_map[handle] = obj
-    elif isinstance(obj, Var):
+    elif isinstance(obj, ir.Var):
         name_value(name, obj)
         function.args.append(obj)
     else:
@@ -101,7 +81,7 @@ def func_attr(attrs: Mapping[str, Any]) -> None:
     function.attrs = {**known, **values}
 
 
-def func_ret(ret_type: Any) -> Type:
+def func_ret(ret_type: Any) -> ir.Type:
     """The type that the function returns."""
     function = the_function("T.func_ret")
     if function.ret_type is not None:
@@ -122,12 +102,12 @@ def match_buffer(
     offset_factor: int = 0,
     buffer_type: str = "default",
     axis_separators: Any = None,
-) -> Buffer:
+) -> ir.Buffer:
     """The buffer behind a pointer parameter, or another name for a region inside a block."""
-    if isinstance(param, BufferLoad):
+    if isinstance(param, ir.BufferLoad):
         param = _region(param, "T.match_buffer")
     if shape is None:
-        if not isinstance(param, BufferRegion):
+        if not isinstance(param, ir.BufferRegion):
             raise TVMagicError("`T.match_buffer` of a parameter needs a shape", code="script.buffer_without_shape")
         shape, dtype = [r.extent for r in param.region], param.buffer.dtype
     buffer = new_buffer(
@@ -143,12 +123,12 @@ def match_buffer(
         axis_separators,
         matched=True,
     )
-    if isinstance(param, BufferRegion):
+    if isinstance(param, ir.BufferRegion):
         _check_match(buffer, param)
-        the_block("T.match_buffer").match_buffers.append(MatchBufferRegion(buffer, param, current_builder().span))
+        the_block("T.match_buffer").match_buffers.append(ir.MatchBufferRegion(buffer, param, current_builder().span))
         return buffer
     function = the_function("T.match_buffer")
-    if not isinstance(param, Var) or not any(a is param for a in function.args):
+    if not isinstance(param, ir.Var) or not any(a is param for a in function.args):
         raise TVMagicError(
             "`T.match_buffer` takes a parameter of the function or a region of a buffer",
             hint="declare the parameter as `T.handle`",
@@ -166,14 +146,14 @@ def match_buffer(
     return buffer
 
 
-def _check_match(buffer: Buffer, source: BufferRegion) -> None:
+def _check_match(buffer: ir.Buffer, source: ir.BufferRegion) -> None:
     """A matched buffer has the extents of the region, of which leading ones that are 1 may be left out."""
     extents, sizes = [r.extent for r in source.region], list(buffer.shape)
     missing = len(extents) - len(sizes)
     analyzer = provided("analyzer")()
-    wanted = [IntImm(e.dtype, 1) for e in extents[: max(missing, 0)]] + sizes
+    wanted = [ir.IntImm(e.dtype, 1) for e in extents[: max(missing, 0)]] + sizes
     for extent, size in zip(extents, wanted):
-        if not isinstance(size, Var) and not analyzer.can_prove_equal(extent, size):
+        if not isinstance(size, ir.Var) and not analyzer.can_prove_equal(extent, size):
             missing = -1
     if missing < 0:
         shape, region = (", ".join(map(str, parts)) for parts in (sizes, extents))
@@ -189,7 +169,7 @@ def _check_match(buffer: Buffer, source: BufferRegion) -> None:
 
 def block(name: str = "", no_realize: bool = False) -> frames.BlockFrame:
     """A block."""
-    if isinstance(name, StringImm):
+    if isinstance(name, ir.StringImm):
         name = name.value
     if not isinstance(name, str):
         raise TVMagicError(
@@ -211,15 +191,15 @@ def where(predicate: Any) -> None:
     target.predicate = as_condition(predicate, "T.where")
 
 
-def _region(value: Any, name: str) -> BufferRegion:
-    if isinstance(value, BufferRegion):
+def _region(value: Any, name: str) -> ir.BufferRegion:
+    if isinstance(value, ir.BufferRegion):
         return value
-    if isinstance(value, BufferLoad):
-        ranges = [Range.from_min_extent(i, IntImm(i.dtype.element_of, 1)) for i in value.indices]
-        return BufferRegion(value.buffer, ranges, value.span)
-    if isinstance(value, Buffer):
-        zero = [Range.from_min_extent(IntImm(size.dtype, 0), size) for size in value.shape]
-        return BufferRegion(value, zero)
+    if isinstance(value, ir.BufferLoad):
+        ranges = [ir.Range.from_min_extent(i, ir.IntImm(i.dtype.element_of, 1)) for i in value.indices]
+        return ir.BufferRegion(value.buffer, ranges, value.span)
+    if isinstance(value, ir.Buffer):
+        zero = [ir.Range.from_min_extent(ir.IntImm(size.dtype, 0), size) for size in value.shape]
+        return ir.BufferRegion(value, zero)
     raise TVMagicError(f"`{name}` takes accesses of buffers, such as `A[i, 0:16]`", code="script.not_an_access")
 
 
@@ -267,7 +247,7 @@ def alloc_buffer(
     offset_factor: int = 0,
     buffer_type: str = "default",
     axis_separators: Any = None,
-) -> Buffer:
+) -> ir.Buffer:
     """A buffer that lives in the block around, or in the function."""
     buffer = new_buffer(
         shape,
@@ -296,20 +276,20 @@ def alloc_buffer(
 
 def Assert(condition: Any, message: Any = "") -> frames.AssertFrame:
     """A check that `condition` holds."""
-    if not isinstance(message, (str, StringImm)):
+    if not isinstance(message, (str, ir.StringImm)):
         raise TVMagicError("the message of an assertion is a text", code="script.assert_message_not_a_text")
     return frames.AssertFrame(as_condition(condition, "assert"), message)
 
 
-def LetStmt(value: Any, type_annotation: Any = None, *, var: Var | None = None) -> frames.LetFrame:
+def LetStmt(value: Any, type_annotation: Any = None, *, var: ir.Var | None = None) -> frames.LetFrame:
     """A variable that stands for `value`."""
-    value = expr(as_value(value))
+    value = ir.expr(as_value(value))
     if var is None:
         annotation = type_from(type_annotation) if type_annotation is not None else None
-        if annotation is None and value.dtype.is_handle and isinstance(value, Var):
+        if annotation is None and value.dtype.is_handle and isinstance(value, ir.Var):
             annotation = value.type_annotation
-        var = Var("v", annotation if annotation is not None else value.dtype, current_builder().span)
-    elif not isinstance(var, Var):
+        var = ir.Var("v", annotation if annotation is not None else value.dtype, current_builder().span)
+    elif not isinstance(var, ir.Var):
         raise TVMagicError("the `var` of `T.LetStmt` is a variable", code="script.let_not_a_variable")
     if var.dtype is not value.dtype:
         raise TVMagicError(
@@ -322,13 +302,13 @@ def LetStmt(value: Any, type_annotation: Any = None, *, var: Var | None = None) 
 def let(v: Any, value: Any, body: Any = None) -> Any:
     """The variable `v` with a value: for a body that is an expression, or for what follows."""
     if body is not None:
-        return ops.let(v, as_value(value), as_value(body))
+        return ir.ops.let(v, as_value(value), as_value(body))
     return LetStmt(value, var=v)
 
 
 def realize(buffer_slice: Any, storage_scope: Any = None, condition: Any = True) -> frames.RealizeFrame:
     """A region of a buffer, allocated for what follows."""
-    if isinstance(storage_scope, StringImm):
+    if isinstance(storage_scope, ir.StringImm):
         storage_scope = storage_scope.value
     if storage_scope is not None and not isinstance(storage_scope, str):
         storage_scope, condition = None, storage_scope
@@ -343,8 +323,8 @@ def allocate(
     dtype = dtype_from(dtype)
     if not isinstance(scope, str):
         raise TVMagicError("the memory of `T.allocate` is named by a text", code="script.scope_not_a_text")
-    var = Var("", PointerType(PrimType(dtype), scope), current_builder().span)
-    condition = IntImm(BOOL, 1) if condition is None else as_condition(condition, "T.allocate")
+    var = ir.Var("", ir.PointerType(ir.PrimType(dtype), scope), current_builder().span)
+    condition = ir.IntImm(BOOL, 1) if condition is None else as_condition(condition, "T.allocate")
     values = as_mapping(annotations, "annotations") if annotations else None
     return frames.AllocateFrame(var, dtype, make_shape(extents, "list of extents"), condition, values)
 
@@ -356,7 +336,7 @@ def allocate_const(data: Any, dtype: Any, extents: Any, annotations: Any = None)
     dtype = dtype_from(dtype)
     sizes = make_shape(extents, "list of extents")
     values = as_mapping(annotations, "annotations") if annotations else None
-    var = Var("", PointerType(PrimType(dtype), "global"), current_builder().span)
+    var = ir.Var("", ir.PointerType(ir.PrimType(dtype), "global"), current_builder().span)
     if isinstance(data, (list, tuple)):
         plain = [getattr(item, "value", item) for item in data]
         try:
@@ -365,7 +345,7 @@ def allocate_const(data: Any, dtype: Any, extents: Any, annotations: Any = None)
             raise TVMagicError(
                 f"the data of `T.allocate_const` does not fit `{dtype}`: {error}", code="script.constant_data_differs"
             ) from None
-        if all(isinstance(size, IntImm) for size in sizes):
+        if all(isinstance(size, ir.IntImm) for size in sizes):
             shape = [int(size) for size in sizes]  # type: ignore[arg-type]
             if data.size != int(np.prod(shape)):
                 raise TVMagicError(
@@ -407,11 +387,11 @@ def decl_buffer(
 
 def attr(node: Any, attr_key: str, value: Any) -> frames.AttrFrame:
     """The fact `attr_key` of `node`."""
-    if isinstance(attr_key, StringImm):
+    if isinstance(attr_key, ir.StringImm):
         attr_key = attr_key.value
     if not isinstance(attr_key, str):
         raise TVMagicError("the key of `T.attr` is a text", code="script.attribute_key_not_a_text")
-    return frames.AttrFrame(attr_value(as_value(node)), attr_key, as_value(value))
+    return frames.AttrFrame(ir.attr_value(as_value(node)), attr_key, as_value(value))
 
 
 def launch_thread(thread: Any, extent: Any) -> frames.LaunchThreadFrame:
@@ -420,14 +400,14 @@ def launch_thread(thread: Any, extent: Any) -> frames.LaunchThreadFrame:
     if isinstance(thread, str):
         thread = env_thread(thread, extent.dtype)
     function = the_function("T.launch_thread")
-    axis = function.env_threads.get(thread) if isinstance(thread, Var) else None
+    axis = function.env_threads.get(thread) if isinstance(thread, ir.Var) else None
     if axis is None:
         raise TVMagicError(
             "`T.launch_thread` takes the name of a thread axis or a variable from `T.env_thread`",
             code="script.unknown_thread",
         )
     if axis.dom is None:
-        axis.dom = Range.from_min_extent(IntImm(extent.dtype, 0), extent)
+        axis.dom = ir.Range.from_min_extent(ir.IntImm(extent.dtype, 0), extent)
     elif constant_difference(axis.dom.extent, extent) != 0:
         raise TVMagicError(
             f"the thread axis `{axis.thread_tag}` is launched with two different extents",
@@ -436,14 +416,14 @@ def launch_thread(thread: Any, extent: Any) -> frames.LaunchThreadFrame:
     return frames.LaunchThreadFrame(axis, extent)
 
 
-def env_thread(thread_tag: str, dtype: Any = "int32") -> Var:
+def env_thread(thread_tag: str, dtype: Any = "int32") -> ir.Var:
     """The variable of a thread axis such as `threadIdx.x`."""
     if not isinstance(thread_tag, str):
         raise TVMagicError(
             "a thread axis is named by a text", hint='such as "threadIdx.x"', code="script.thread_not_a_text"
         )
-    var = Var("", dtype_from(dtype), current_builder().span)
-    axis = IterVar(None, var, IterVar.ThreadIndex, thread_tag)
+    var = ir.Var("", dtype_from(dtype), current_builder().span)
+    axis = ir.IterVar(None, var, ir.IterVar.ThreadIndex, thread_tag)
     the_function("T.env_thread").env_threads[var] = axis
     return var
 
@@ -471,19 +451,19 @@ def Else() -> frames.ElseFrame:
 # ---------------------------------------------------------------------------- statements without a body
 
 
-def buffer_store(buffer: Buffer, value: Any, indices: Any, predicate: Any = None) -> None:
+def buffer_store(buffer: ir.Buffer, value: Any, indices: Any, predicate: Any = None) -> None:
     """Store `value`, converted to the type that is stored at `indices`."""
     builder = current_builder()
     builder.add(make_store(buffer, value, indices, predicate, builder.span))
 
 
-def make_store(buffer: Any, value: Any, indices: Any, predicate: Any = None, span: Any = None) -> BufferStore:
+def make_store(buffer: Any, value: Any, indices: Any, predicate: Any = None, span: Any = None) -> ir.BufferStore:
     """The store of `value` at `indices`, which may hold slices."""
-    if not isinstance(buffer, Buffer):
+    if not isinstance(buffer, ir.Buffer):
         raise TVMagicError("only an element of a buffer can be assigned", code="script.store_not_an_element")
     positions = vector_indices(buffer, as_tuple(indices))
     value = as_value(value)
-    value = IntImm(BOOL, value) if isinstance(value, bool) and buffer.dtype.is_bool else expr(value)
+    value = ir.IntImm(BOOL, value) if isinstance(value, bool) and buffer.dtype.is_bool else ir.expr(value)
     dtype = access_dtype(buffer, positions)
     if value.dtype is not dtype:
         if value.dtype.lane_code != dtype.lane_code:
@@ -491,21 +471,21 @@ def make_store(buffer: Any, value: Any, indices: Any, predicate: Any = None, spa
                 f"a value of type `{value.dtype}` cannot be stored in buffer `{buffer.name}` at a place of type `{dtype}`",
                 code="script.store_dtype_differs",
             )
-        value = ops.cast(dtype, value)
-    return BufferStore(buffer, value, positions, None if predicate is None else as_value(predicate), span)
+        value = ir.ops.cast(dtype, value)
+    return ir.BufferStore(buffer, value, positions, None if predicate is None else as_value(predicate), span)
 
 
 def evaluate(value: Any) -> None:
     """Compute `value` for its effect."""
     builder = current_builder()
     if isinstance(value, str):
-        value = StringImm(value)
+        value = ir.StringImm(value)
     elif isinstance(value, bool):
-        value = IntImm(BOOL, value)
-    builder.add(Evaluate(as_value(value), builder.span))
+        value = ir.IntImm(BOOL, value)
+    builder.add(ir.Evaluate(as_value(value), builder.span))
 
 
-def prefetch(buffer: Buffer, bounds: Sequence[Any]) -> None:
+def prefetch(buffer: ir.Buffer, bounds: Sequence[Any]) -> None:
     """Fetch the region `bounds` of `buffer` ahead."""
     builder = current_builder()
-    builder.add(Prefetch(buffer, [as_domain(b) for b in bounds], builder.span))
+    builder.add(ir.Prefetch(buffer, [as_domain(b) for b in bounds], builder.span))

@@ -4,28 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set import IntSet, union
 from tvmagic.arith.int_set_eval import uses_var
-from tvmagic.ir import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferStore,
-    IfThenElse,
-    IntImm,
-    IterVar,
-    PrimExpr,
-    Range,
-    SeqStmt,
-    Stmt,
-    Var,
-    loop_nest,
-    post_order_visit,
-    substitute,
-)
 from tvmagic.ir.ops import all as all_of
 from tvmagic.ir.query import is_one
 from tvmagic.tir.blocks.domains import iter_domains, loop_domains
@@ -51,29 +33,31 @@ def _check_below(state: ScheduleState, loop: StmtSRef, block: StmtSRef) -> None:
         )
 
 
-def _touching(state: ScheduleState, loop: StmtSRef, buffer: Buffer, side: int) -> list[StmtSRef]:
+def _touching(state: ScheduleState, loop: StmtSRef, buffer: ir.Buffer, side: int) -> list[StmtSRef]:
     """The blocks below a loop that read (side 0) or write (side 1) a buffer, in program order."""
     return [b for b in state.child_blocks(loop) if any(r.buffer is buffer for r in effective_regions(b.block)[side])]
 
 
-def _joined(state: ScheduleState, loop: StmtSRef, buffer: Buffer, blocks: list[StmtSRef], side: int) -> BufferRegion:
+def _joined(
+    state: ScheduleState, loop: StmtSRef, buffer: ir.Buffer, blocks: list[StmtSRef], side: int
+) -> ir.BufferRegion:
     """The box of the buffer that the blocks touch in one iteration of the loop."""
-    boxes: list[BufferRegion] = []
+    boxes: list[ir.BufferRegion] = []
     for block in blocks:
         regions = [r for r in effective_regions(block.block)[side] if r.buffer is buffer]
         boxes += [relax_region(state, r, block, block.parent, loop) for r in regions]
     if len(boxes) == 1:
         return boxes[0]
-    sides: list[Range] = []
+    sides: list[ir.Range] = []
     for axis, size in enumerate(buffer.shape):
         box = union([IntSet.from_range(b.region[axis]) for b in boxes])
-        sides.append(box.cover_range(Range.from_min_extent(IntImm(size.dtype, 0), size)))
-    return BufferRegion(buffer, sides)
+        sides.append(box.cover_range(ir.Range.from_min_extent(ir.IntImm(size.dtype, 0), size)))
+    return ir.BufferRegion(buffer, sides)
 
 
-def _within(region: BufferRegion, indices: list[PrimExpr], analyzer: Analyzer) -> PrimExpr | None:
+def _within(region: ir.BufferRegion, indices: list[ir.PrimExpr], analyzer: Analyzer) -> ir.PrimExpr | None:
     """The condition that the indices are inside the buffer, if that is not known anyway."""
-    conditions: list[PrimExpr] = []
+    conditions: list[ir.PrimExpr] = []
     for side, size, index in zip(region.region, region.buffer.shape, indices):
         if not analyzer.can_prove(side.min >= 0):
             conditions.append(index >= 0)
@@ -83,34 +67,34 @@ def _within(region: BufferRegion, indices: list[PrimExpr], analyzer: Analyzer) -
 
 
 def _copy_block(
-    region: BufferRegion, source: Buffer, target: Buffer, name: str, loops: list[StmtSRef]
-) -> tuple[Block, BlockRealize]:
+    region: ir.BufferRegion, source: ir.Buffer, target: ir.Buffer, name: str, loops: list[StmtSRef]
+) -> tuple[ir.Block, ir.BlockRealize]:
     """The block that copies a region; its variables are bound to the loops that the region depends on."""
     analyzer = Analyzer(loop_domains(loops))
     region = region.replace(
         region=tuple(
-            [Range.from_min_extent(analyzer.simplify(r.min), analyzer.simplify(r.extent)) for r in region.region]
+            [ir.Range.from_min_extent(analyzer.simplify(r.min), analyzer.simplify(r.extent)) for r in region.region]
         )
     )
     by_var = {s.loop.loop_var: s.loop for s in loops}
-    used: dict[Var, None] = {}
+    used: dict[ir.Var, None] = {}
     for r in region.region:
         for part in (r.min, r.extent):
-            post_order_visit(part, lambda n: used.setdefault(n) if isinstance(n, Var) and n in by_var else None)
-    iters: list[IterVar] = []
+            ir.post_order_visit(part, lambda n: used.setdefault(n) if isinstance(n, ir.Var) and n in by_var else None)
+    iters: list[ir.IterVar] = []
     for i, var in enumerate(used):
-        domain = Range.from_min_extent(by_var[var].min, by_var[var].extent)
-        iters.append(IterVar(domain, Var(f"v{i}", var.dtype), IterVar.DataPar))
-    inside = substitute(region, dict(zip(used, [v.var for v in iters])))
-    axes = [Var(f"ax{i}", r.extent.dtype) for i, r in enumerate(inside.region)]
+        domain = ir.Range.from_min_extent(by_var[var].min, by_var[var].extent)
+        iters.append(ir.IterVar(domain, ir.Var(f"v{i}", var.dtype), ir.IterVar.DataPar))
+    inside = ir.substitute(region, dict(zip(used, [v.var for v in iters])))
+    axes = [ir.Var(f"ax{i}", r.extent.dtype) for i, r in enumerate(inside.region)]
     indices = [r.min + axis for r, axis in zip(inside.region, axes)]
     known = Analyzer(iter_domains(iters))
-    body: Stmt = BufferStore(target, BufferLoad(source, indices), indices)
+    body: ir.Stmt = ir.BufferStore(target, ir.BufferLoad(source, indices), indices)
     guard = _within(inside, indices, known)
     if guard is not None:
-        body = IfThenElse(guard, body)
-    body = loop_nest(axes, [r.extent for r in inside.region], body)
-    block = Block(
+        body = ir.IfThenElse(guard, body)
+    body = ir.loop_nest(axes, [r.extent for r in inside.region], body)
+    block = ir.Block(
         iters,
         [inside.replace(buffer=source)],
         [inside.replace(buffer=target)],
@@ -118,13 +102,13 @@ def _copy_block(
         body,
         annotations={"auto_copy": True},
     )
-    return block, BlockRealize(list(used), IntImm("bool", 1), block)
+    return block, ir.BlockRealize(list(used), ir.IntImm("bool", 1), block)
 
 
-def _parts(state: ScheduleState, loop: StmtSRef, blocks: list[StmtSRef]) -> tuple[list[Stmt], list[int]]:
+def _parts(state: ScheduleState, loop: StmtSRef, blocks: list[StmtSRef]) -> tuple[list[ir.Stmt], list[int]]:
     """The statements of the loop's body, and the numbers of those that hold the blocks."""
     body = loop.loop.body
-    parts = list(body.seq) if isinstance(body, SeqStmt) else [body]
+    parts = list(body.seq) if isinstance(body, ir.SeqStmt) else [body]
     held: list[int] = []
     for block in blocks:
         sref = block
@@ -136,11 +120,11 @@ def _parts(state: ScheduleState, loop: StmtSRef, blocks: list[StmtSRef]) -> tupl
 
 
 def _put(
-    state: ScheduleState, loop: StmtSRef, parts: list[Stmt], copy: Buffer, block: Block, reuse: BlockReuse
+    state: ScheduleState, loop: StmtSRef, parts: list[ir.Stmt], copy: ir.Buffer, block: ir.Block, reuse: BlockReuse
 ) -> StmtSRef:
     """Put the new body of the loop in, and the allocation into its scope."""
     scope = state.scope_of(loop)
-    state.replace(loop, loop.loop.replace(body=SeqStmt.flatten(*parts)), reuse)
+    state.replace(loop, loop.loop.replace(body=ir.SeqStmt.flatten(*parts)), reuse)
     stmt = scope.block
     root = stmt.replace(alloc_buffers=(*stmt.alloc_buffers, copy))
     state.replace(scope, root, {stmt: root})
@@ -203,7 +187,7 @@ def read_at(state: ScheduleState, loop: Loop, block: BlockRef, read_buffer_index
     return _put(state, loop, parts, copy, new, replacer.reuse)
 
 
-def _check_writes_all(state: ScheduleState, block: StmtSRef, loop: StmtSRef, region: BufferRegion) -> None:
+def _check_writes_all(state: ScheduleState, block: StmtSRef, loop: StmtSRef, region: ir.BufferRegion) -> None:
     """The block must write each element of the region in one iteration of the loop.
 
     What is copied back and was not written would overwrite the buffer with nothing.
@@ -213,11 +197,11 @@ def _check_writes_all(state: ScheduleState, block: StmtSRef, loop: StmtSRef, reg
     (written,) = [w for w in block.block.writes if w.buffer is region.buffer]
     loops = state.loops_of(block)
     inner = loops[loops.index(loop) + 1 :]
-    values = [bound.get(r.min) if isinstance(r.min, Var) and is_one(r.extent) else None for r in written.region]
+    values = [bound.get(r.min) if isinstance(r.min, ir.Var) and is_one(r.extent) else None for r in written.region]
     exact = is_one(realize.predicate) and all(v is not None for v in values) and len(set(values)) == len(values)
     if exact:
         known = [v for v in values if v is not None]
-        count, box = IntImm("int64", 1), IntImm("int64", 1)
+        count, box = ir.IntImm("int64", 1), ir.IntImm("int64", 1)
         for sref in inner:
             if any(uses_var(v, {sref.loop.loop_var}) for v in known):
                 count = count * sref.loop.extent.astype("int64")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set import IntSet, union
 from tvmagic.arith.int_set_eval import eval_sets, uses_var
@@ -16,24 +17,6 @@ from tvmagic.arith.iter_map import (
     subspace_divide,
 )
 from tvmagic.arith.iter_map.expr import to_iter_sum
-from tvmagic.ir import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferRegion,
-    IntImm,
-    IterVar,
-    Mutator,
-    PrimExpr,
-    Range,
-    SeqStmt,
-    Stmt,
-    Var,
-    handles,
-    structural_equal,
-    substitute,
-    within_loops,
-)
 from tvmagic.ir.ops import logical_and
 from tvmagic.ir.query import is_one, is_zero
 from tvmagic.tir.blocks.conditions import condition_of_some, conjuncts
@@ -46,20 +29,20 @@ from tvmagic.tir.schedule.requirements import check_no_matches
 from tvmagic.tir.schedule.rewrite import BlockReuse
 from tvmagic.tir.schedule.state import ScheduleState, children_of
 
-TRUE = IntImm("bool", 1)
+TRUE = ir.IntImm("bool", 1)
 
 
 @dataclass
 class Division:
     """A block's variables divided in an outer and an inner part."""
 
-    outer_iters: list[IterVar] = field(default_factory=list[IterVar])
-    outer_values: list[PrimExpr] = field(default_factory=list[PrimExpr])
-    inner_iters: list[IterVar] = field(default_factory=list[IterVar])
-    inner_values: list[PrimExpr] = field(default_factory=list[PrimExpr])
-    values: dict[Var, PrimExpr] = field(default_factory=dict[Var, PrimExpr])
-    outer_predicate: PrimExpr = TRUE
-    inner_predicate: PrimExpr = TRUE
+    outer_iters: list[ir.IterVar] = field(default_factory=list[ir.IterVar])
+    outer_values: list[ir.PrimExpr] = field(default_factory=list[ir.PrimExpr])
+    inner_iters: list[ir.IterVar] = field(default_factory=list[ir.IterVar])
+    inner_values: list[ir.PrimExpr] = field(default_factory=list[ir.PrimExpr])
+    values: dict[ir.Var, ir.PrimExpr] = field(default_factory=dict[ir.Var, ir.PrimExpr])
+    outer_predicate: ir.PrimExpr = TRUE
+    inner_predicate: ir.PrimExpr = TRUE
 
 
 def single_block_below(state: ScheduleState, loop: StmtSRef) -> StmtSRef:
@@ -74,7 +57,7 @@ def single_block_below(state: ScheduleState, loop: StmtSRef) -> StmtSRef:
 
 
 def _marks(
-    realize: BlockRealize, outer: Sequence[StmtSRef], inner: Sequence[StmtSRef], keep_unit: bool, analyzer: Analyzer
+    realize: ir.BlockRealize, outer: Sequence[StmtSRef], inner: Sequence[StmtSRef], keep_unit: bool, analyzer: Analyzer
 ) -> list[list[IterMark]]:
     domains = loop_domains([*inner, *outer])
     inner_vars = [s.loop.loop_var for s in inner]
@@ -91,7 +74,7 @@ def _marks(
 
 
 def _keep_predicate(
-    realize: BlockRealize, marks: list[list[IterMark]], loops: list[StmtSRef], inner: set[Var]
+    realize: ir.BlockRealize, marks: list[list[IterMark]], loops: list[StmtSRef], inner: set[ir.Var]
 ) -> list[list[IterMark]]:
     """The marks with the conditions that they do not say yet; none if they cannot say them."""
     analyzer = Analyzer(loop_domains(loops))
@@ -119,16 +102,16 @@ def _keep_predicate(
     return [*marks[:-1], [IterMark(marks[-1][0].source, outside), IterMark(marks[-1][1].source, inside)]]
 
 
-def _trivial_marks(realize: BlockRealize, outer: set[Var], inner: set[Var]) -> list[list[IterMark]]:
+def _trivial_marks(realize: ir.BlockRealize, outer: set[ir.Var], inner: set[ir.Var]) -> list[list[IterMark]]:
     """Bindings that use outer loops alone, or inner ones alone, divide whatever their form."""
     if not is_one(realize.predicate):
         return []
 
-    def mark(value: PrimExpr, extent: PrimExpr) -> IterMark:
+    def mark(value: ir.PrimExpr, extent: ir.PrimExpr) -> IterMark:
         return IterMark(IterSumExpr((), value), extent)
 
     pairs: list[list[IterMark]] = []
-    one, zero = IntImm("int32", 1), IntImm("int32", 0)
+    one, zero = ir.IntImm("int32", 1), ir.IntImm("int32", 0)
     for var, value in zip(realize.block.iter_vars, realize.iter_values):
         assert var.dom is not None
         in_outer, in_inner = uses_var(value, outer), uses_var(value, inner)
@@ -142,38 +125,38 @@ def _trivial_marks(realize: BlockRealize, outer: set[Var], inner: set[Var]) -> l
     return [*pairs, [true, true]]
 
 
-def _mark_range(mark: IterMark, whole: IterVar, loops: set[Var]) -> Range:
+def _mark_range(mark: IterMark, whole: ir.IterVar, loops: set[ir.Var]) -> ir.Range:
     """The values of a mark: those of a sum of iterators from its base on, or all that the variable has."""
     assert whole.dom is not None and isinstance(mark.source, (IterSumExpr, IterSplitExpr))
     base = to_iter_sum(mark.source).base
     if uses_var(base, loops):  # divided as it is: see _trivial_marks
         return whole.dom
     low = Analyzer().simplify(base)  # a division has no negative scales
-    return _from_zero(mark.extent) if is_zero(low) else Range.from_min_extent(low, mark.extent)
+    return _from_zero(mark.extent) if is_zero(low) else ir.Range.from_min_extent(low, mark.extent)
 
 
-def divide(realize: BlockRealize, marks: Sequence[Sequence[IterMark]], loops: Sequence[StmtSRef]) -> Division:
+def divide(realize: ir.BlockRealize, marks: Sequence[Sequence[IterMark]], loops: Sequence[StmtSRef]) -> Division:
     """The variables of the outer and the inner block, and the old ones in terms of them."""
     result = Division()
     loop_vars = {s.loop.loop_var for s in loops}
     for var, (outer, inner) in zip(realize.block.iter_vars, marks):
         outer_var = var.var.copy_with_suffix("_o")
-        result.outer_iters.append(IterVar(_mark_range(outer, var, loop_vars), outer_var, var.iter_type))
+        result.outer_iters.append(ir.IterVar(_mark_range(outer, var, loop_vars), outer_var, var.iter_type))
         result.outer_values.append(normalize_iter_map_to_expr(outer.source))
         inner_range = _mark_range(inner, var, loop_vars)
         if is_one(inner.extent):
             result.values[var.var] = outer_var if is_zero(inner_range.min) else outer_var + inner_range.min
             continue
         inner_var = var.var.copy_with_suffix("_i")
-        result.inner_iters.append(IterVar(inner_range, inner_var, var.iter_type))
+        result.inner_iters.append(ir.IterVar(inner_range, inner_var, var.iter_type))
         result.inner_values.append(normalize_iter_map_to_expr(inner.source))
-        base = IntImm(outer_var.dtype, 0) if is_one(outer.extent) else outer_var * inner.extent
+        base = ir.IntImm(outer_var.dtype, 0) if is_one(outer.extent) else outer_var * inner.extent
         result.values[var.var] = base + inner_var
     result.outer_predicate, result.inner_predicate = marks[-1][0].extent, marks[-1][1].extent
     return result
 
 
-class _Divide(Mutator):
+class _Divide(ir.Mutator):
     """Puts the divided variables in, and simplifies what they change."""
 
     def __init__(self, division: Division) -> None:
@@ -182,35 +165,35 @@ class _Divide(Mutator):
         # a variable of one value stays a variable
         self.analyzer = Analyzer({var: dom for var, dom in domains.items() if not is_one(dom.extent)})
 
-    @handles(Var)
-    def var(self, node: Var) -> PrimExpr:
+    @ir.handles(ir.Var)
+    def var(self, node: ir.Var) -> ir.PrimExpr:
         return self.values.get(node, node)
 
-    @handles(PrimExpr)
-    def expression(self, node: PrimExpr) -> PrimExpr:
+    @ir.handles(ir.PrimExpr)
+    def expression(self, node: ir.PrimExpr) -> ir.PrimExpr:
         new = self.visit_children(node)
         return new if new is node else self.analyzer.simplify(new)
 
 
-def _from_zero(extent: PrimExpr) -> Range:
-    return Range.from_min_extent(IntImm(extent.dtype, 0), extent)
+def _from_zero(extent: ir.PrimExpr) -> ir.Range:
+    return ir.Range.from_min_extent(ir.IntImm(extent.dtype, 0), extent)
 
 
-def swept_regions(regions: Sequence[BufferRegion], domains: Mapping[Var, Range]) -> list[BufferRegion]:
+def swept_regions(regions: Sequence[ir.BufferRegion], domains: Mapping[ir.Var, ir.Range]) -> list[ir.BufferRegion]:
     """The boxes that the regions sweep over the domains, one a buffer."""
-    found: dict[Buffer, list[list[IntSet]]] = {}
+    found: dict[ir.Buffer, list[list[IntSet]]] = {}
     for region in regions:
         found.setdefault(region.buffer, []).append(eval_sets(region.region, domains))
-    result: list[BufferRegion] = []
+    result: list[ir.BufferRegion] = []
     for buffer, boxes in found.items():
         sides = [union([box[i] for box in boxes]) if len(boxes) > 1 else boxes[0][i] for i in range(len(buffer.shape))]
-        result.append(BufferRegion(buffer, [s.cover_range(_from_zero(n)) for s, n in zip(sides, buffer.shape)]))
+        result.append(ir.BufferRegion(buffer, [s.cover_range(_from_zero(n)) for s, n in zip(sides, buffer.shape)]))
     return result
 
 
 def _swept_inside(
-    regions: Sequence[BufferRegion], iters: Sequence[IterVar], loops: Sequence[StmtSRef]
-) -> list[BufferRegion]:
+    regions: Sequence[ir.BufferRegion], iters: Sequence[ir.IterVar], loops: Sequence[StmtSRef]
+) -> list[ir.BufferRegion]:
     """The boxes that the regions of a block sweep inside `loops`, which the domains of its variables may follow."""
     found, domains = swept_regions(regions, iter_domains(iters)), loop_domains(loops)
     follow = any(
@@ -219,45 +202,47 @@ def _swept_inside(
     return swept_regions(found, domains) if follow else found
 
 
-def _inner_block(block: Block, division: Division) -> Block:
+def _inner_block(block: ir.Block, division: Division) -> ir.Block:
     """The block below the loops; with an init outside it, it reads what it writes."""
     reads = (*block.writes, *block.reads) if block.init is not None else block.reads
     return block.replace(iter_vars=tuple(division.inner_iters), reads=reads, init=None)
 
 
-def _outer_init(init: Stmt, realize: BlockRealize, loops: Sequence[StmtSRef], inner: StmtSRef) -> Stmt:
+def _outer_init(init: ir.Stmt, realize: ir.BlockRealize, loops: Sequence[StmtSRef], inner: StmtSRef) -> ir.Stmt:
     """The loops that initialize all that the outer block writes."""
-    renamed: dict[Var, PrimExpr] = {}
-    iters: list[IterVar] = []
-    values: list[PrimExpr] = []
+    renamed: dict[ir.Var, ir.PrimExpr] = {}
+    iters: list[ir.IterVar] = []
+    values: list[ir.PrimExpr] = []
     for var, value in zip(realize.block.iter_vars, realize.iter_values):
-        if var.iter_type == IterVar.DataPar and uses_var(init, {var.var}):
+        if var.iter_type == ir.IterVar.DataPar and uses_var(init, {var.var}):
             fresh = var.var.copy_with_suffix("_init")
             renamed[var.var] = fresh
             iters.append(var.replace(var=fresh))
             values.append(value)
-    block = Block(
+    block = ir.Block(
         iters,
         [],
-        [substitute(w, renamed) for w in realize.block.writes],
+        [ir.substitute(w, renamed) for w in realize.block.writes],
         inner.block.name_hint + "_init",
-        substitute(init, renamed),
+        ir.substitute(init, renamed),
         span=realize.block.span,
     )
     kept = {s.loop.loop_var for s in loops if any(uses_var(value, {s.loop.loop_var}) for value in values)}
     dropped = loop_domains([s for s in loops if s.loop.loop_var not in kept])
-    nest: Stmt = BlockRealize(values, condition_of_some(realize.predicate, dropped, inner), block)
-    loop_names: dict[Var, PrimExpr] = {}
+    nest: ir.Stmt = ir.BlockRealize(values, condition_of_some(realize.predicate, dropped, inner), block)
+    loop_names: dict[ir.Var, ir.PrimExpr] = {}
     for sref in reversed(loops):
         loop = sref.loop
         if loop.loop_var in kept:
             fresh = loop.loop_var.copy_with_suffix("")
             loop_names[loop.loop_var] = fresh
             nest = loop.replace(loop_var=fresh, body=nest)
-    return substitute(nest, loop_names)
+    return ir.substitute(nest, loop_names)
 
 
-def blockize_loop(state: ScheduleState, loop: StmtSRef, preserve_unit_iters: bool, reuse: BlockReuse) -> BlockRealize:
+def blockize_loop(
+    state: ScheduleState, loop: StmtSRef, preserve_unit_iters: bool, reuse: BlockReuse
+) -> ir.BlockRealize:
     """The realize of the block that holds all below `loop`; the caller puts it in place."""
     inner_sref = single_block_below(state, loop)
     realize = state.realize_of(inner_sref)
@@ -278,14 +263,14 @@ def blockize_loop(state: ScheduleState, loop: StmtSRef, preserve_unit_iters: boo
     substituted = _Divide(division).visit(block.replace(iter_vars=()))
     new_inner = _inner_block(substituted, division)
     reuse.note(block, new_inner)
-    inner_realize = BlockRealize(division.inner_values, division.inner_predicate, new_inner)
-    body = within_loops([s.loop for s in inner], inner_realize)
+    inner_realize = ir.BlockRealize(division.inner_values, division.inner_predicate, new_inner)
+    body = ir.within_loops([s.loop for s in inner], inner_realize)
     init = None
     if substituted.init is not None:
         check_no_matches(inner_sref)
         check_not_repeated(inner_sref, realize, loops, inner)
         init = _outer_init(substituted.init, inner_realize, inner, inner_sref)
-    outer_block = Block(
+    outer_block = ir.Block(
         division.outer_iters,
         _swept_inside(substituted.reads, division.inner_iters, inner),
         _swept_inside(substituted.writes, division.inner_iters, inner),
@@ -294,7 +279,7 @@ def blockize_loop(state: ScheduleState, loop: StmtSRef, preserve_unit_iters: boo
         init,
         span=block.span,
     )
-    return BlockRealize(division.outer_values, division.outer_predicate, outer_block)
+    return ir.BlockRealize(division.outer_values, division.outer_predicate, outer_block)
 
 
 # ---------------------------------------------------------------------------- several blocks
@@ -311,11 +296,11 @@ def _common_parent(blocks: Sequence[StmtSRef]) -> StmtSRef:
     return common
 
 
-def _parts_of(state: ScheduleState, parent: StmtSRef, blocks: Sequence[StmtSRef]) -> tuple[list[Stmt], int, int]:
+def _parts_of(state: ScheduleState, parent: StmtSRef, blocks: Sequence[StmtSRef]) -> tuple[list[ir.Stmt], int, int]:
     """The statements below `parent`, and the range of those that hold the blocks, and nothing else."""
     assert parent.stmt is not None
     body = parent.stmt.body
-    parts = list(body.seq) if isinstance(body, SeqStmt) else [body]
+    parts = list(body.seq) if isinstance(body, ir.SeqStmt) else [body]
     places: dict[int, list[StmtSRef]] = {}
     for block in blocks:
         sref = block
@@ -340,13 +325,13 @@ class _Outer:
     """The variables of the joint block: those of the blocks, the same values taken as one."""
 
     def __init__(self) -> None:
-        self.iters: list[IterVar] = []
-        self.values: list[PrimExpr] = []
+        self.iters: list[ir.IterVar] = []
+        self.values: list[ir.PrimExpr] = []
 
-    def join(self, division: Division, preserve_unit_iters: bool) -> dict[Var, PrimExpr]:
+    def join(self, division: Division, preserve_unit_iters: bool) -> dict[ir.Var, ir.PrimExpr]:
         """Add a block's outer variables; gives what replaces them in the joint block: its variables, or constants."""
         taken: set[int] = set()
-        names: dict[Var, PrimExpr] = {}
+        names: dict[ir.Var, ir.PrimExpr] = {}
         for var, value in zip(division.outer_iters, division.outer_values):
             if not preserve_unit_iters and var.dom is not None and is_one(var.dom.extent):
                 names[var.var] = var.dom.min
@@ -360,16 +345,16 @@ class _Outer:
             names[var.var] = self.iters[at].var
         return names
 
-    def _fits(self, at: int, var: IterVar, value: PrimExpr) -> bool:
+    def _fits(self, at: int, var: ir.IterVar, value: ir.PrimExpr) -> bool:
         known = self.iters[at]
         assert known.dom is not None and var.dom is not None
-        same = structural_equal(self.values[at], value) and structural_equal(known.dom.extent, var.dom.extent)
+        same = ir.structural_equal(self.values[at], value) and ir.structural_equal(known.dom.extent, var.dom.extent)
         return same and known.iter_type == var.iter_type
 
 
 def _divided(
     state: ScheduleState, sref: StmtSRef, outer: list[StmtSRef], preserve_unit_iters: bool
-) -> tuple[Division, BlockRealize]:
+) -> tuple[Division, ir.BlockRealize]:
     """A block divided at its outer loops; its init must stay inside."""
     realize, loops = state.realize_of(sref), state.loops_of(sref)
     inner = loops[len(outer) :]
@@ -388,7 +373,7 @@ def _divided(
             code="blockize.predicate_uses_outer_loops",
         )
     for i, var in enumerate(division.outer_iters):
-        if var.iter_type == IterVar.DataPar:
+        if var.iter_type == ir.IterVar.DataPar:
             continue
         if var.dom is None or not is_one(var.dom.extent):
             raise ScheduleError(
@@ -397,16 +382,16 @@ def _divided(
                 hint="decompose the reduction, or move it under the loops",
                 code="blockize.reduced_over_outer_loops",
             )
-        division.outer_iters[i] = var.replace(iter_type=IterVar.DataPar)
+        division.outer_iters[i] = var.replace(iter_type=ir.IterVar.DataPar)
     return division, realize
 
 
-class _SwapRealizes(Mutator):
-    def __init__(self, realizes: Mapping[Block, BlockRealize]) -> None:
+class _SwapRealizes(ir.Mutator):
+    def __init__(self, realizes: Mapping[ir.Block, ir.BlockRealize]) -> None:
         self.realizes = realizes
 
-    @handles(BlockRealize)
-    def realize(self, node: BlockRealize) -> BlockRealize:
+    @ir.handles(ir.BlockRealize)
+    def realize(self, node: ir.BlockRealize) -> ir.BlockRealize:
         return self.realizes.get(node.block, node)
 
 
@@ -425,26 +410,26 @@ def blockize_blocks(state: ScheduleState, blocks: Sequence[StmtSRef], preserve_u
     parts, first, end = _parts_of(state, parent, blocks)
     outer_loops = [*state.loops_of(parent), parent] if parent.is_loop else []
     outer, reuse = _Outer(), BlockReuse()
-    realizes: dict[Block, BlockRealize] = {}
-    reads: list[BufferRegion] = []
-    writes: list[BufferRegion] = []
+    realizes: dict[ir.Block, ir.BlockRealize] = {}
+    reads: list[ir.BufferRegion] = []
+    writes: list[ir.BufferRegion] = []
     for sref in blocks:
         division, realize = _divided(state, sref, outer_loops, preserve_unit_iters)
         names = outer.join(division, preserve_unit_iters)
         new = _Divide(division).visit(sref.block.replace(iter_vars=()))
-        new = substitute(new, names).replace(iter_vars=tuple(division.inner_iters))
+        new = ir.substitute(new, names).replace(iter_vars=tuple(division.inner_iters))
         reuse.note(sref.block, new)
-        realizes[sref.block] = BlockRealize(division.inner_values, division.inner_predicate, new, span=realize.span)
+        realizes[sref.block] = ir.BlockRealize(division.inner_values, division.inner_predicate, new, span=realize.span)
         inner = state.loops_of(sref)[len(outer_loops) :]
         reads[:0] = _swept_inside(new.reads, division.inner_iters, inner)
         writes[:0] = _swept_inside(new.writes, division.inner_iters, inner)
-    body = SeqStmt.flatten(*[_SwapRealizes(realizes).visit(part) for part in parts[first:end]])
+    body = ir.SeqStmt.flatten(*[_SwapRealizes(realizes).visit(part) for part in parts[first:end]])
     name = "outer_" + "".join([sref.block.name_hint + "_" for sref in blocks])
-    block = Block(outer.iters, swept_regions(reads, {}), swept_regions(writes, {}), name, body)
-    joined = BlockRealize(outer.values, TRUE, block)
+    block = ir.Block(outer.iters, swept_regions(reads, {}), swept_regions(writes, {}), name, body)
+    joined = ir.BlockRealize(outer.values, TRUE, block)
     assert parent.stmt is not None
-    stmt = parent.stmt.replace(body=SeqStmt.flatten(*parts[:first], joined, *parts[end:]))
-    if isinstance(stmt, Block):
+    stmt = parent.stmt.replace(body=ir.SeqStmt.flatten(*parts[:first], joined, *parts[end:]))
+    if isinstance(stmt, ir.Block):
         reuse.note(parent.block, stmt)
     state.replace(parent, stmt, reuse)
     return state.sref_of(block)

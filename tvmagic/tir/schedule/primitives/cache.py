@@ -5,21 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.int_set_eval import uses_var
-from tvmagic.ir import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferRegion,
-    BufferStore,
-    For,
-    IterVar,
-    PrimExpr,
-    SeqStmt,
-    Stmt,
-    handles,
-    structural_equal,
-)
 from tvmagic.ir.query import is_one
 from tvmagic.tir.blocks.domains import analyzer_at
 from tvmagic.tir.blocks.error import ScheduleError
@@ -48,8 +35,8 @@ from tvmagic.tir.schedule.state import ScheduleState
 class _ReadRewriter(CacheRewriter):
     """The consumers read the copy."""
 
-    @handles(Block)
-    def block(self, node: Block) -> Block:
+    @ir.handles(ir.Block)
+    def block(self, node: ir.Block) -> ir.Block:
         if node is self.scope.stmt:
             self.active = not self.cache.consumers
             return self.scope_block(node)
@@ -66,7 +53,7 @@ class _ReadRewriter(CacheRewriter):
         return new
 
 
-def _signature_differs(a: Block, b: Block) -> bool:
+def _signature_differs(a: ir.Block, b: ir.Block) -> bool:
     return any(
         x is not y
         for left, right in ((a.reads, b.reads), (a.writes, b.writes), (a.match_buffers, b.match_buffers))
@@ -77,12 +64,12 @@ def _signature_differs(a: Block, b: Block) -> bool:
 class _WriteRewriter(CacheRewriter):
     """The writer writes the copy, and the consumers that are named read it."""
 
-    def __init__(self, scope: StmtSRef, writer: StmtSRef, cache: CacheStage, old: Buffer, new: Buffer) -> None:
+    def __init__(self, scope: StmtSRef, writer: StmtSRef, cache: CacheStage, old: ir.Buffer, new: ir.Buffer) -> None:
         super().__init__(scope, cache, old, new)
         self.writer = writer
 
-    @handles(Block)
-    def block(self, node: Block) -> Block:
+    @ir.handles(ir.Block)
+    def block(self, node: ir.Block) -> ir.Block:
         if node is self.scope.stmt:
             return self.scope_block(node)
         if not self.active and node is not self.writer.stmt and node not in self.cache.consumers:
@@ -93,14 +80,14 @@ class _WriteRewriter(CacheRewriter):
         self.reuse.note(node, new)
         return new
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> BufferStore:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> ir.BufferStore:
         return self.access_in_new(self.visit_children(node))
 
 
 def read_place(
-    state: ScheduleState, scope: StmtSRef, buffer: Buffer, consumers: Sequence[StmtSRef]
-) -> tuple[StmtSRef, int, BufferRegion]:
+    state: ScheduleState, scope: StmtSRef, buffer: ir.Buffer, consumers: Sequence[StmtSRef]
+) -> tuple[StmtSRef, int, ir.BufferRegion]:
     """Where a copy for reading goes, and the region of the buffer that it copies."""
     writer = only_writer(state, scope, buffer)
     if writer is None:
@@ -136,8 +123,8 @@ def _runs_before(state: ScheduleState, scope: StmtSRef, consumer: StmtSRef, writ
 
 
 def _place_before(
-    state: ScheduleState, scope: StmtSRef, buffer: Buffer, consumers: Sequence[StmtSRef], writer: StmtSRef
-) -> tuple[StmtSRef, int, BufferRegion]:
+    state: ScheduleState, scope: StmtSRef, buffer: ir.Buffer, consumers: Sequence[StmtSRef], writer: StmtSRef
+) -> tuple[StmtSRef, int, ir.BufferRegion]:
     """Where a copy goes that consumers read which run before the writer, or are it; and the region that it copies.
 
     It is in front of the consumers, and in the loops that they share with the writer: what the writer leaves is read
@@ -193,7 +180,7 @@ def _child_below(place: StmtSRef, sref: StmtSRef) -> StmtSRef:
     return sref
 
 
-def _check_reads_its_own(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> None:
+def _check_reads_its_own(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer) -> None:
     """A block that updates the buffer must read each element only in the iteration that writes it, and before."""
     if used_by_pointer(block.block, buffer):
         raise ScheduleError(
@@ -203,8 +190,8 @@ def _check_reads_its_own(state: ScheduleState, block: StmtSRef, buffer: Buffer) 
             code="cache_inplace.updated_by_pointer",
         )
     reads, writes = [[r for r in side if r.buffer is buffer] for side in effective_regions(block.block)]
-    same = len(reads) == len(writes) == 1 and structural_equal(reads[0], writes[0])
-    spatial = all(v.iter_type == IterVar.DataPar for v in block.block.iter_vars)
+    same = len(reads) == len(writes) == 1 and ir.structural_equal(reads[0], writes[0])
+    spatial = all(v.iter_type == ir.IterVar.DataPar for v in block.block.iter_vars)
     if not (same and spatial and state.get_cached_flags(block).affine_binding):
         raise ScheduleError(
             f"{block.label} may read elements of buffer `{buffer.name}` that it wrote in other iterations",
@@ -222,8 +209,8 @@ def _check_reads_its_own(state: ScheduleState, block: StmtSRef, buffer: Buffer) 
 
 
 def held_region(
-    scope: StmtSRef, place: StmtSRef, region: BufferRegion
-) -> tuple[tuple[PrimExpr, ...] | None, list[PrimExpr] | None]:
+    scope: StmtSRef, place: StmtSRef, region: ir.BufferRegion
+) -> tuple[tuple[ir.PrimExpr, ...] | None, list[ir.PrimExpr] | None]:
     """The first index and the shape of a copy that need hold just `region`; None for all of the buffer.
 
     It is all of the buffer if the copy is made in a loop, since the loop's other iterations may use it; if its
@@ -234,12 +221,12 @@ def held_region(
     varying = {v.var for v in block.iter_vars}
     if place is not scope or any(uses_var(size, varying) for size in sizes) or used_by_pointer(block, buffer):
         return None, None
-    if structural_equal(region, whole_region(buffer)):
+    if ir.structural_equal(region, whole_region(buffer)):
         return None, None
     return tuple([side.min for side in region.region]), sizes
 
 
-def _holds_reads(state: ScheduleState, copied: BufferRegion, reader: StmtSRef, place: StmtSRef) -> bool:
+def _holds_reads(state: ScheduleState, copied: ir.BufferRegion, reader: StmtSRef, place: StmtSRef) -> bool:
     """Whether the copied box holds all that a reader reads in one iteration at the place of the copy."""
     analyzer = analyzer_at(place)
     for region in effective_regions(reader.block)[0]:
@@ -301,7 +288,7 @@ def cache_read(
     place, index, region = read_place(state, scope, buffer, consumer_blocks)
     first, shape = held_region(scope, place, region)
     copy = copy_in(buffer, storage_scope, shape)
-    consumers: set[Stmt] = {sref.block for sref in consumer_blocks}
+    consumers: set[ir.Stmt] = {sref.block for sref in consumer_blocks}
     cache = CacheStage(buffer, copy, copy, place, index, consumers=consumers, first=first)
     cache.make(region, storage_scope)
     return put_stage(state, scope, _ReadRewriter(scope, cache, buffer, copy))
@@ -357,7 +344,7 @@ def cache_write(
     check_writes_all(state, block, buffer, scope, place, relaxed)
     first, shape = held_region(scope, place, relaxed)
     copy = copy_in(buffer, storage_scope, shape)
-    consumers: set[Stmt] = {sref.block for sref in consumer_blocks}
+    consumers: set[ir.Stmt] = {sref.block for sref in consumer_blocks}
     cache = CacheStage(copy, buffer, copy, place, index, consumers=consumers, first=first)
     cache.make(relaxed, storage_scope)
     return put_stage(state, scope, _WriteRewriter(scope, block, cache, buffer, copy))
@@ -409,7 +396,7 @@ def cache_inplace(state: ScheduleState, block: BlockRef, read_buffer_index: Any,
     copy = copy_in(read.buffer, storage_scope)
     analyzer = analyzer_at(block)
     written_back = clipped(read_anywhere(state, written[0], block), analyzer)
-    if not all(structural_equal(a, b) for a, b in zip(read.region, written[0].region)):
+    if not all(ir.structural_equal(a, b) for a, b in zip(read.region, written[0].region)):
         check_writes_all(state, block, read.buffer, scope, block.parent, written_back)
     before = CacheStage(read.buffer, copy, copy, scope, 0)
     before.make(clipped(read_anywhere(state, read, block), analyzer), storage_scope)
@@ -428,19 +415,19 @@ class _InplaceRewriter(CacheRewriter):
         super().__init__(scope, before, before.source, before.buffer)
         self.target, self.after = target, after
 
-    @handles(For)
-    def loop(self, node: For) -> Stmt:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> ir.Stmt:
         return self.visit_children(node)
 
-    @handles(BlockRealize)
-    def realize(self, node: BlockRealize) -> Stmt:
+    @ir.handles(ir.BlockRealize)
+    def realize(self, node: ir.BlockRealize) -> ir.Stmt:
         new = self.visit_children(node)
         if node.block is not self.target.stmt:
             return new
-        return SeqStmt.flatten(self.cache.stage, new, self.after.stage)
+        return ir.SeqStmt.flatten(self.cache.stage, new, self.after.stage)
 
-    @handles(Block)
-    def block(self, node: Block) -> Block:
+    @ir.handles(ir.Block)
+    def block(self, node: ir.Block) -> ir.Block:
         if node is self.scope.stmt:
             new = self.visit_children(node)
             new = new.replace(alloc_buffers=(*new.alloc_buffers, self.cache.buffer))
@@ -453,6 +440,6 @@ class _InplaceRewriter(CacheRewriter):
         self.reuse.note(node, new)
         return new
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> BufferStore:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> ir.BufferStore:
         return self.access_in_new(self.visit_children(node))

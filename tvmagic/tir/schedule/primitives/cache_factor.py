@@ -4,30 +4,8 @@ from __future__ import annotations
 
 from itertools import chain, count
 
+from tvmagic import ir
 from tvmagic.arith.int_set_eval import uses_var
-from tvmagic.ir import (
-    Add,
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    CallEffect,
-    For,
-    ForKind,
-    IntImm,
-    IterVar,
-    Mul,
-    Mutator,
-    PrimExpr,
-    SeqStmt,
-    Stmt,
-    Var,
-    Visitor,
-    data_pointer,
-    handles,
-    substitute,
-)
 from tvmagic.ir.effects import side_effect
 from tvmagic.ir.query import nodes_of, variables_in
 from tvmagic.ir.store_merging import update_term
@@ -43,23 +21,23 @@ from tvmagic.tir.schedule.requirements import scope_root
 from tvmagic.tir.schedule.rewrite import BlockReuse
 from tvmagic.tir.schedule.state import ScheduleState
 
-TRUE = IntImm("bool", 1)
+TRUE = ir.IntImm("bool", 1)
 
 
-def factors_of(block: Block) -> list[PrimExpr]:
+def factors_of(block: ir.Block) -> list[ir.PrimExpr]:
     """The factors of the product that a block sums up: its largest parts that do not follow all variables of the block.
 
     Empty if the block is not a sum of products, stored by one store.
     """
     store = block.body
-    if block.init is None or not isinstance(store, BufferStore):
+    if block.init is None or not isinstance(store, ir.BufferStore):
         return []
-    product = update_term(store, Add)
-    return _split(product, {v.var for v in block.iter_vars}) if isinstance(product, Mul) else []
+    product = update_term(store, ir.Add)
+    return _split(product, {v.var for v in block.iter_vars}) if isinstance(product, ir.Mul) else []
 
 
-def _split(value: PrimExpr, variables: set[Var]) -> list[PrimExpr]:
-    if isinstance(value, Mul) and variables <= set(variables_in(value)):
+def _split(value: ir.PrimExpr, variables: set[ir.Var]) -> list[ir.PrimExpr]:
+    if isinstance(value, ir.Mul) and variables <= set(variables_in(value)):
         return [*_split(value.a, variables), *_split(value.b, variables)]
     return [value]
 
@@ -125,12 +103,12 @@ def cache_factor(state: ScheduleState, block: BlockRef, number: int, storage_sco
     name = _free_name(state, root, max(_read(factor), key=lambda b: len(b.shape)).name)
     buffer = _buffer(name, factor, used, storage_scope)
     stage, nest = _stage(buffer, factor, used)
-    use = _UseFactor(factor, BufferLoad(buffer, _indices(used)))
+    use = _UseFactor(factor, ir.BufferLoad(buffer, _indices(used)))
     new = with_detected_regions(block.block.replace(body=use.visit(block.block.body), reads=()))
     body = root.block.body
-    parts = list(body.seq) if isinstance(body, SeqStmt) else [body]
+    parts = list(body.seq) if isinstance(body, ir.SeqStmt) else [body]
     parts.insert(place, nest)
-    placed = root.block.replace(body=SeqStmt.flatten(*parts), alloc_buffers=(*root.block.alloc_buffers, buffer))
+    placed = root.block.replace(body=ir.SeqStmt.flatten(*parts), alloc_buffers=(*root.block.alloc_buffers, buffer))
     scope = PutBlock(block.block, new).visit(placed)
     reuse = BlockReuse()
     reuse.note(block.block, new)
@@ -142,38 +120,40 @@ def cache_factor(state: ScheduleState, block: BlockRef, number: int, storage_sco
 # ---------------------------------------------------------------------------- what it requires
 
 
-def _read(factor: PrimExpr) -> list[Buffer]:
+def _read(factor: ir.PrimExpr) -> list[ir.Buffer]:
     """The buffers that a factor reads, in order."""
-    return list(dict.fromkeys(load.buffer for load in nodes_of(factor, BufferLoad)))
+    return list(dict.fromkeys(load.buffer for load in nodes_of(factor, ir.BufferLoad)))
 
 
-class _Nest(Visitor):
+class _Nest(ir.Visitor):
     """What defines variables, or decides whether a block runs, in a nest outside its blocks."""
 
     def __init__(self) -> None:
-        self.variables: set[Var] = set()
-        self.others: list[Stmt] = []
+        self.variables: set[ir.Var] = set()
+        self.others: list[ir.Stmt] = []
 
-    @handles(Stmt)
-    def statement(self, node: Stmt) -> None:
-        if not isinstance(node, SeqStmt):
+    @ir.handles(ir.Stmt)
+    def statement(self, node: ir.Stmt) -> None:
+        if not isinstance(node, ir.SeqStmt):
             self.others.append(node)
         self.visit_children(node)
 
-    @handles(For)
-    def loop(self, node: For) -> None:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> None:
         self.variables.add(node.loop_var)
         self.visit(node.body)
 
-    @handles(BlockRealize)
-    def realize(self, node: BlockRealize) -> None:
+    @ir.handles(ir.BlockRealize)
+    def realize(self, node: ir.BlockRealize) -> None:
         return None
 
 
-def _check_same_before(state: ScheduleState, block: StmtSRef, root: StmtSRef, top: StmtSRef, factor: PrimExpr) -> None:
+def _check_same_before(
+    state: ScheduleState, block: StmtSRef, root: StmtSRef, top: StmtSRef, factor: ir.PrimExpr
+) -> None:
     """Before the nest, the factor must have the values that it has in the block, for all values of its variables."""
     buffers = _read(factor)
-    if not buffers or side_effect(factor) > CallEffect.READ_STATE:
+    if not buffers or side_effect(factor) > ir.CallEffect.READ_STATE:
         raise ScheduleError(
             f"the factor `{factor}` of {block.label} reads nothing, or has effects",
             block,
@@ -203,7 +183,7 @@ def _check_same_before(state: ScheduleState, block: StmtSRef, root: StmtSRef, to
         )
 
 
-def _check_sizes_known(block: StmtSRef, root: StmtSRef, used: list[IterVar]) -> None:
+def _check_sizes_known(block: StmtSRef, root: StmtSRef, used: list[ir.IterVar]) -> None:
     """The buffer is allocated where the scope begins: its size may not depend on the variables there."""
     outer = {v.var for v in root.block.iter_vars}
     for v in used:
@@ -225,36 +205,36 @@ def _free_name(state: ScheduleState, root: StmtSRef, first: str) -> str:
     return next(name for name in names if name not in taken)
 
 
-def _indices(used: list[IterVar]) -> list[PrimExpr]:
+def _indices(used: list[ir.IterVar]) -> list[ir.PrimExpr]:
     """The places of a factor's values in its buffer, which begins at the first of them."""
     return [v.var if v.dom is None else v.var - v.dom.min for v in used]
 
 
-def _buffer(name: str, factor: PrimExpr, used: list[IterVar], storage_scope: str) -> Buffer:
-    data = data_pointer(name, factor.dtype, storage_scope)
+def _buffer(name: str, factor: ir.PrimExpr, used: list[ir.IterVar], storage_scope: str) -> ir.Buffer:
+    data = ir.data_pointer(name, factor.dtype, storage_scope)
     shape = [v.dom.extent for v in used if v.dom is not None]
-    return Buffer(data, factor.dtype, shape, [], None, name)
+    return ir.Buffer(data, factor.dtype, shape, [], None, name)
 
 
-def _stage(buffer: Buffer, factor: PrimExpr, used: list[IterVar]) -> tuple[Block, Stmt]:
+def _stage(buffer: ir.Buffer, factor: ir.PrimExpr, used: list[ir.IterVar]) -> tuple[ir.Block, ir.Stmt]:
     """The block that computes the factor, and the loops around it."""
-    fresh = [IterVar(v.dom, Var(f"v{n}", v.var.dtype), IterVar.DataPar) for n, v in enumerate(used)]
-    value = substitute(factor, {v.var: new.var for v, new in zip(used, fresh)})
-    stage = with_detected_regions(Block(fresh, [], [], buffer.name, BufferStore(buffer, value, _indices(fresh))))
-    loops = [Var(f"ax{n}", v.var.dtype) for n, v in enumerate(used)]
-    nest: Stmt = BlockRealize(loops, TRUE, stage)
+    fresh = [ir.IterVar(v.dom, ir.Var(f"v{n}", v.var.dtype), ir.IterVar.DataPar) for n, v in enumerate(used)]
+    value = ir.substitute(factor, {v.var: new.var for v, new in zip(used, fresh)})
+    stage = with_detected_regions(ir.Block(fresh, [], [], buffer.name, ir.BufferStore(buffer, value, _indices(fresh))))
+    loops = [ir.Var(f"ax{n}", v.var.dtype) for n, v in enumerate(used)]
+    nest: ir.Stmt = ir.BlockRealize(loops, TRUE, stage)
     for var, it in zip(reversed(loops), reversed(fresh)):
         assert it.dom is not None
-        nest = For(var, it.dom.min, it.dom.extent, ForKind.SERIAL, nest)
+        nest = ir.For(var, it.dom.min, it.dom.extent, ir.ForKind.SERIAL, nest)
     return stage, nest
 
 
-class _UseFactor(Mutator):
+class _UseFactor(ir.Mutator):
     """Loads a factor from its buffer."""
 
-    def __init__(self, factor: PrimExpr, load: BufferLoad) -> None:
+    def __init__(self, factor: ir.PrimExpr, load: ir.BufferLoad) -> None:
         self.factor, self.load = factor, load
 
-    @handles(PrimExpr)
-    def expression(self, node: PrimExpr) -> PrimExpr:
+    @ir.handles(ir.PrimExpr)
+    def expression(self, node: ir.PrimExpr) -> ir.PrimExpr:
         return self.load if node is self.factor else self.visit_children(node)

@@ -6,35 +6,9 @@ import heapq
 from dataclasses import dataclass
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.iter_map.constraints import expr_size
-from tvmagic.ir import (
-    Block,
-    BlockRealize,
-    Broadcast,
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferStore,
-    CallEffect,
-    ConstExpr,
-    For,
-    ForKind,
-    IntImm,
-    IterVar,
-    Mutator,
-    PrimExpr,
-    Ramp,
-    SeqStmt,
-    Stmt,
-    Var,
-    Visitor,
-    data_pointer,
-    handles,
-    structural_equal,
-    structural_hash,
-    substitute,
-)
 from tvmagic.ir.effects import side_effect
 from tvmagic.ir.query import variables_in
 from tvmagic.tir.blocks.sref import StmtSRef
@@ -45,33 +19,33 @@ from tvmagic.tir.schedule.requirements import scope_root
 from tvmagic.tir.schedule.rewrite import BlockReuse
 from tvmagic.tir.schedule.state import ScheduleState
 
-TRUE = IntImm("bool", 1)
+TRUE = ir.IntImm("bool", 1)
 
 
 @dataclass
 class _Computation:
     """An expression without loads and effects: how often it is computed, how large it is."""
 
-    value: PrimExpr
+    value: ir.PrimExpr
     count: int
     size: int
 
 
-def _is_computation(value: PrimExpr) -> bool:
+def _is_computation(value: ir.PrimExpr) -> bool:
     """Whether an expression can be computed beforehand: it does something, and has no effect."""
-    if isinstance(value, (Var, ConstExpr, Ramp, Broadcast)):
+    if isinstance(value, (ir.Var, ir.ConstExpr, ir.Ramp, ir.Broadcast)):
         return False
-    return side_effect(value) <= CallEffect.PURE
+    return side_effect(value) <= ir.CallEffect.PURE
 
 
-class _Largest(Visitor):
+class _Largest(ir.Visitor):
     """The largest computations of an expression, in order."""
 
     def __init__(self) -> None:
-        self.found: list[PrimExpr] = []
+        self.found: list[ir.PrimExpr] = []
 
-    @handles(PrimExpr)
-    def expression(self, node: PrimExpr) -> None:
+    @ir.handles(ir.PrimExpr)
+    def expression(self, node: ir.PrimExpr) -> None:
         if _is_computation(node):
             self.found.append(node)
         else:
@@ -83,17 +57,17 @@ class _Terms:
 
     def __init__(self) -> None:
         self.analyzer = Analyzer()
-        self.known: dict[int, list[tuple[PrimExpr, Any]]] = {}
+        self.known: dict[int, list[tuple[ir.PrimExpr, Any]]] = {}
 
-    def _place(self, value: PrimExpr) -> tuple[PrimExpr, list[tuple[PrimExpr, Any]]]:
+    def _place(self, value: ir.PrimExpr) -> tuple[ir.PrimExpr, list[tuple[ir.PrimExpr, Any]]]:
         normal = self.analyzer.simplify(value)
-        return normal, self.known.setdefault(structural_hash(normal), [])
+        return normal, self.known.setdefault(ir.structural_hash(normal), [])
 
-    def get(self, value: PrimExpr) -> Any:
+    def get(self, value: ir.PrimExpr) -> Any:
         normal, same = self._place(value)
-        return next((kept for form, kept in same if structural_equal(form, normal)), None)
+        return next((kept for form, kept in same if ir.structural_equal(form, normal)), None)
 
-    def set(self, value: PrimExpr, kept: Any) -> None:
+    def set(self, value: ir.PrimExpr, kept: Any) -> None:
         normal, same = self._place(value)
         same.append((normal, kept))
 
@@ -101,14 +75,14 @@ class _Terms:
 class _Counter:
     """Chooses what is computed often enough; counts of what is not go to its direct parts."""
 
-    def __init__(self, least: int, variables: set[Var]) -> None:
+    def __init__(self, least: int, variables: set[ir.Var]) -> None:
         self.least, self.variables = least, variables
         self.terms = _Terms()
         self.pending: list[tuple[int, int, _Computation]] = []
         self.chosen: list[_Computation] = []
         self.added = 0
 
-    def add(self, value: PrimExpr, count: int) -> None:
+    def add(self, value: ir.PrimExpr, count: int) -> None:
         known = self.terms.get(value)
         if known is not None:
             known.count += count
@@ -133,56 +107,60 @@ class _Counter:
         return self.chosen
 
 
-class _Stored(Visitor):
+class _Stored(ir.Visitor):
     """The values that a block stores, not those of blocks in it."""
 
     def __init__(self) -> None:
-        self.values: list[PrimExpr] = []
+        self.values: list[ir.PrimExpr] = []
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> None:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> None:
         self.values.append(node.value)
 
-    @handles(BlockRealize)
-    def inner(self, node: BlockRealize) -> None:
+    @ir.handles(ir.BlockRealize)
+    def inner(self, node: ir.BlockRealize) -> None:
         return None
 
 
-class _UseComputed(Mutator):
+class _UseComputed(ir.Mutator):
     """Loads what was computed beforehand, in the statements of a block."""
 
     def __init__(self, cached: _Terms) -> None:
         self.cached = cached
 
-    @handles(PrimExpr)
-    def expression(self, node: PrimExpr) -> PrimExpr:
+    @ir.handles(ir.PrimExpr)
+    def expression(self, node: ir.PrimExpr) -> ir.PrimExpr:
         found = self.cached.get(node) if _is_computation(node) else None
         return self.visit_children(node) if found is None else found
 
-    @handles(BlockRealize)
-    def inner(self, node: BlockRealize) -> BlockRealize:
+    @ir.handles(ir.BlockRealize)
+    def inner(self, node: ir.BlockRealize) -> ir.BlockRealize:
         return node
 
 
-def _stage(number: int, index: _Computation, block: Block, storage_scope: str) -> tuple[Buffer, Stmt, Block, list[Var]]:
+def _stage(
+    number: int, index: _Computation, block: ir.Block, storage_scope: str
+) -> tuple[ir.Buffer, ir.Stmt, ir.Block, list[ir.Var]]:
     """The buffer of an index's values, the loops that fill it, their block, and the variables it is at."""
     variables = set(variables_in(index.value))
     used = [v for v in block.iter_vars if v.var in variables]
     name = f"index_var_{number}"
     dtype = index.value.dtype
-    data = data_pointer(name, dtype, storage_scope)
+    data = ir.data_pointer(name, dtype, storage_scope)
     shape = [v.dom.min + v.dom.extent for v in used if v.dom is not None]
     # TVM declares a single stride, of 1, whatever the rank; it is not used where the rank is another
-    buffer = Buffer(data, dtype, shape, [IntImm("int32", 1)], None, name)
-    fresh = [Var(f"v{i}", v.var.dtype) for i, v in enumerate(used)]
-    iters = [IterVar(v.dom, var, IterVar.DataPar) for v, var in zip(used, fresh)]
-    value = substitute(index.value, {v.var: var for v, var in zip(used, fresh)})
-    stage = Block(iters, [], [BufferRegion(buffer, point(fresh))], f"index_{number}", BufferStore(buffer, value, fresh))
-    loops = [Var(f"ax{i}", v.var.dtype) for i, v in enumerate(used)]
-    nest: Stmt = BlockRealize(loops, TRUE, stage)
+    buffer = ir.Buffer(data, dtype, shape, [ir.IntImm("int32", 1)], None, name)
+    fresh = [ir.Var(f"v{i}", v.var.dtype) for i, v in enumerate(used)]
+    iters = [ir.IterVar(v.dom, var, ir.IterVar.DataPar) for v, var in zip(used, fresh)]
+    value = ir.substitute(index.value, {v.var: var for v, var in zip(used, fresh)})
+    stage = ir.Block(
+        iters, [], [ir.BufferRegion(buffer, point(fresh))], f"index_{number}", ir.BufferStore(buffer, value, fresh)
+    )
+    loops = [ir.Var(f"ax{i}", v.var.dtype) for i, v in enumerate(used)]
+    nest: ir.Stmt = ir.BlockRealize(loops, TRUE, stage)
     for var, it in zip(reversed(loops), reversed(iters)):
         assert it.dom is not None
-        nest = For(var, it.dom.min, it.dom.extent, ForKind.SERIAL, nest)
+        nest = ir.For(var, it.dom.min, it.dom.extent, ir.ForKind.SERIAL, nest)
     return buffer, nest, stage, [v.var for v in used]
 
 
@@ -233,14 +211,14 @@ def cache_index(state: ScheduleState, block: BlockRef, storage_scope: str, cse_t
     stages = [_stage(n, i, block.block, storage_scope) for n, i in enumerate(chosen)]
     cached = _Terms()
     for computation, (buffer, _, _, at) in zip(chosen, stages):
-        cached.set(computation.value, BufferLoad(buffer, at))
+        cached.set(computation.value, ir.BufferLoad(buffer, at))
     new = block.block.replace(body=_UseComputed(cached).visit(block.block.body))
     top, place = top_of(block, root)
     body = root.block.body
-    parts = list(body.seq) if isinstance(body, SeqStmt) else [body]
+    parts = list(body.seq) if isinstance(body, ir.SeqStmt) else [body]
     parts[place:place] = [nest for _, nest, _, _ in stages]
     placed = root.block.replace(
-        body=SeqStmt.flatten(*parts),
+        body=ir.SeqStmt.flatten(*parts),
         alloc_buffers=(*root.block.alloc_buffers, *[buffer for buffer, _, _, _ in stages]),
     )
     scope = PutBlock(block.block, new).visit(placed)
@@ -252,18 +230,18 @@ def cache_index(state: ScheduleState, block: BlockRef, storage_scope: str, cse_t
     return [state.sref_of(stage) for _, _, stage, _ in stages]
 
 
-class PutBlock(Mutator):
+class PutBlock(ir.Mutator):
     """Puts a block in the place of another one."""
 
-    def __init__(self, old: Block, new: Block) -> None:
+    def __init__(self, old: ir.Block, new: ir.Block) -> None:
         self.old, self.new = old, new
 
-    @handles(BlockRealize)
-    def realize(self, node: BlockRealize) -> BlockRealize:
+    @ir.handles(ir.BlockRealize)
+    def realize(self, node: ir.BlockRealize) -> ir.BlockRealize:
         return node.replace(block=self.new) if node.block is self.old else node
 
 
-def _depends_on(value: PrimExpr, names: set[Var]) -> bool:
+def _depends_on(value: ir.PrimExpr, names: set[ir.Var]) -> bool:
     """Whether an expression is made of the block's variables alone, and of one at least."""
     used = set(variables_in(value))
     return bool(used) and used <= names

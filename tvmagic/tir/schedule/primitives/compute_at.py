@@ -5,27 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.extension import ProofStrength
 from tvmagic.arith.int_set import IntSet
 from tvmagic.arith.int_set_eval import eval_sets, uses_var
-from tvmagic.ir import (
-    Block,
-    BlockRealize,
-    For,
-    ForKind,
-    IntImm,
-    IterVar,
-    Mutator,
-    PrimExpr,
-    Range,
-    SeqStmt,
-    Stmt,
-    Var,
-    handles,
-    loop_nest,
-    substitute,
-)
 from tvmagic.ir.ops import logical_and
 from tvmagic.ir.query import is_one
 from tvmagic.tir.blocks.conditions import all_of, both, conditions_on_variables
@@ -69,7 +53,7 @@ def _check_same_scope(
                 code="compute_at.different_scopes",
             )
         stmt = sref.loop
-        analyzer.bind(stmt.loop_var, Range.from_min_extent(stmt.min, stmt.extent), True)
+        analyzer.bind(stmt.loop_var, ir.Range.from_min_extent(stmt.min, stmt.extent), True)
         sref = sref.parent
     if loop in block.ancestors():
         raise ScheduleError(
@@ -80,15 +64,15 @@ def _check_same_scope(
         )
 
 
-def _subtrees(loop: For) -> tuple[Stmt, ...]:
-    return loop.body.seq if isinstance(loop.body, SeqStmt) else (loop.body,)
+def _subtrees(loop: ir.For) -> tuple[ir.Stmt, ...]:
+    return loop.body.seq if isinstance(loop.body, ir.SeqStmt) else (loop.body,)
 
 
 def _places(loop: StmtSRef, blocks: Iterable[StmtSRef]) -> dict[StmtSRef, int]:
     """Which of the loop's statements holds each of the blocks that are under it."""
-    tops: dict[Stmt, int] = {}
+    tops: dict[ir.Stmt, int] = {}
     for index, stmt in enumerate(_subtrees(loop.loop)):
-        inside = [(stmt, 0)] if isinstance(stmt, For) else children_of(loop.loop.replace(body=stmt))
+        inside = [(stmt, 0)] if isinstance(stmt, ir.For) else children_of(loop.loop.replace(body=stmt))
         tops |= {child: index for child, _ in inside}
     found: dict[StmtSRef, int] = {}
     for block in blocks:
@@ -165,28 +149,28 @@ def _check_loops_run(state: ScheduleState, block: StmtSRef, loop: StmtSRef, anal
 
 
 def _make_nest(
-    block: Block,
+    block: ir.Block,
     domains: Sequence[Domain],
-    conditions: Sequence[PrimExpr],
+    conditions: Sequence[ir.PrimExpr],
     analyzer: Analyzer,
     preserve_unit_loops: bool,
-    around: dict[Var, Range],
-) -> Stmt:
+    around: dict[ir.Var, ir.Range],
+) -> ir.Stmt:
     """Loops over the domains around the block, which runs where no domain leaves its bound and `conditions` hold."""
-    loops: list[tuple[Var, PrimExpr]] = []
-    values: list[PrimExpr] = []
+    loops: list[tuple[ir.Var, ir.PrimExpr]] = []
+    values: list[ir.PrimExpr] = []
     inner = dict(around)
-    predicate: PrimExpr = IntImm("bool", 1)
+    predicate: ir.PrimExpr = ir.IntImm("bool", 1)
     for var, domain in zip(block.iter_vars, domains):
         assert var.dom is not None
         span = domain.dom.cover_range(var.dom)
         value = span.min
         if preserve_unit_loops or not is_one(span.extent):
             bits = max(span.min.dtype.bits, span.extent.dtype.bits)
-            loop_var = Var(f"ax{len(loops)}", f"int{bits}")
+            loop_var = ir.Var(f"ax{len(loops)}", f"int{bits}")
             loops.append((loop_var, analyzer.simplify(span.extent)))
             value = span.min + loop_var
-            inner[loop_var] = Range.from_min_extent(IntImm(loop_var.dtype, 0), span.extent)
+            inner[loop_var] = ir.Range.from_min_extent(ir.IntImm(loop_var.dtype, 0), span.extent)
             analyzer.bind(loop_var, inner[loop_var])
         values.append(value)
         if not domain.bound.is_nothing():
@@ -195,16 +179,16 @@ def _make_nest(
                 if not analyzer.can_prove(condition, ProofStrength.SYMBOLIC_BOUND):
                     predicate = logical_and(predicate, condition)
     bindings = {v.var: value for v, value in zip(block.iter_vars, values)}
-    predicate = both(predicate, all_of([substitute(c, bindings) for c in conditions]))
-    nest = BlockRealize(values, analyzer.simplify(predicate), block)
-    return loop_nest([var for var, _ in loops], [extent for _, extent in loops], nest)
+    predicate = both(predicate, all_of([ir.substitute(c, bindings) for c in conditions]))
+    nest = ir.BlockRealize(values, analyzer.simplify(predicate), block)
+    return ir.loop_nest([var for var, _ in loops], [extent for _, extent in loops], nest)
 
 
-def _counts_inside(value: PrimExpr, bound: IntSet, domains: dict[Var, Range], analyzer: Analyzer) -> bool:
+def _counts_inside(value: ir.PrimExpr, bound: IntSet, domains: dict[ir.Var, ir.Range], analyzer: Analyzer) -> bool:
     """Whether a value, as an iterator over the loops, stays in the bound: with symbolic sizes intervals do not tell."""
     from tvmagic.arith.iter_map import detect_iter_map
 
-    if not (bound.has_lower_bound() and bound.has_upper_bound()) or isinstance(bound.max(), IntImm):
+    if not (bound.has_lower_bound() and bound.has_upper_bound()) or isinstance(bound.max(), ir.IntImm):
         return False
     for total in detect_iter_map([value], domains, check_level="nocheck").indices:
         if len(total.args) == 1 and is_one(total.args[0].scale):
@@ -213,29 +197,31 @@ def _counts_inside(value: PrimExpr, bound: IntSet, domains: dict[Var, Range], an
     return False
 
 
-class _Move(Mutator):
+class _Move(ir.Mutator):
     """Puts the new loop in the place of the old one."""
 
-    def __init__(self, old: For, new: For) -> None:
+    def __init__(self, old: ir.For, new: ir.For) -> None:
         self.old, self.new = old, new
 
-    @handles(For)
-    def loop(self, node: For) -> Stmt:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> ir.Stmt:
         return self.new if node is self.old else self.visit_children(node)
 
-    @handles(BlockRealize)
-    def realize(self, node: BlockRealize) -> Stmt:
+    @ir.handles(ir.BlockRealize)
+    def realize(self, node: ir.BlockRealize) -> ir.Stmt:
         return node
 
 
-def _check_serial_reduction(state: ScheduleState, block: Block, domains: Sequence[Domain], loop: StmtSRef) -> None:
+def _check_serial_reduction(state: ScheduleState, block: ir.Block, domains: Sequence[Domain], loop: StmtSRef) -> None:
     """A loop whose iterations run at the same time must not reduce."""
     for sref in [*state.loops_of(loop), loop]:
-        if sref.loop.kind not in (ForKind.PARALLEL, ForKind.VECTORIZED):
+        if sref.loop.kind not in (ir.ForKind.PARALLEL, ir.ForKind.VECTORIZED):
             continue
         for var, domain in zip(block.iter_vars, domains):
             assert var.dom is not None
-            if var.iter_type != IterVar.DataPar and uses_var(domain.dom.cover_range(var.dom).min, {sref.loop.loop_var}):
+            if var.iter_type != ir.IterVar.DataPar and uses_var(
+                domain.dom.cover_range(var.dom).min, {sref.loop.loop_var}
+            ):
                 raise ScheduleError(
                     f"the iterations of {sref.label} run at the same time, and block `{block.name_hint}` would reduce `{var.var.name}` over them",
                     sref,
@@ -282,7 +268,7 @@ def _move_block(
     # 6. the new nest at its place; the dependences between blocks stay as they were
     parts = list(_subtrees(loop.loop))
     parts.insert(position, nest)
-    new_loop = loop.loop.replace(body=SeqStmt.flatten(*parts))
+    new_loop = loop.loop.replace(body=ir.SeqStmt.flatten(*parts))
     body = _Move(loop.loop, new_loop).visit(rest)
     new_root = root.block.replace(body=body)
     reuse = BlockReuse()

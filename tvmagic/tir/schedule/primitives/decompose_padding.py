@@ -5,25 +5,11 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass, field
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.block_regions import condition_bounds
 from tvmagic.arith.int_set import IntSet
 from tvmagic.arith.int_set_eval import uses_var
-from tvmagic.ir import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferStore,
-    For,
-    IntImm,
-    IterVar,
-    PrimExpr,
-    Range,
-    SeqStmt,
-    Stmt,
-    Var,
-    substitute,
-)
 from tvmagic.ir.ops import less, less_equal
 from tvmagic.ir.query import contains, is_call, is_one
 from tvmagic.tir.blocks.conditions import both
@@ -37,10 +23,10 @@ from tvmagic.tir.schedule.requirements import check_complete, check_no_matches, 
 from tvmagic.tir.schedule.state import ScheduleState, children_of, replace_child
 
 
-def padding_parts(block: StmtSRef) -> tuple[BufferStore, PrimExpr, PrimExpr, PrimExpr]:
+def padding_parts(block: StmtSRef) -> tuple[ir.BufferStore, ir.PrimExpr, ir.PrimExpr, ir.PrimExpr]:
     """The store of a block that pads, its condition, the value inside and the constant outside."""
     store = block.block.body
-    if not isinstance(store, BufferStore):
+    if not isinstance(store, ir.BufferStore):
         raise ScheduleError(
             f"the body of {block.label} must be one store", block, code="decompose_padding.not_one_store"
         )
@@ -52,7 +38,7 @@ def padding_parts(block: StmtSRef) -> tuple[BufferStore, PrimExpr, PrimExpr, Pri
             code="decompose_padding.no_condition",
         )
     condition, inside, outside = value.args
-    if contains(outside, Var):
+    if contains(outside, ir.Var):
         raise ScheduleError(
             f"the padding of {block.label} must be a constant, not `{outside}`",
             block,
@@ -61,17 +47,17 @@ def padding_parts(block: StmtSRef) -> tuple[BufferStore, PrimExpr, PrimExpr, Pri
     return store, condition, inside, outside
 
 
-def inside_domains(block: StmtSRef, condition: PrimExpr) -> dict[Var, Range]:
+def inside_domains(block: StmtSRef, condition: ir.PrimExpr) -> dict[ir.Var, ir.Range]:
     """The range of each variable where the condition holds; the condition must be just those ranges."""
     domains = iter_domains(block.block.iter_vars)
     sets = {var: IntSet.from_range(dom) for var, dom in domains.items()}
     bounds = condition_bounds(condition, sets)
     analyzer = Analyzer()
-    result: dict[Var, Range] = {}
+    result: dict[ir.Var, ir.Range] = {}
     for var in domains:
         found = bounds.get(var, sets[var])
         low, high = analyzer.simplify(found.min()), analyzer.simplify(found.max())
-        result[var] = Range.from_min_extent(low, analyzer.simplify(high - low + 1))
+        result[var] = ir.Range.from_min_extent(low, analyzer.simplify(high - low + 1))
     if not Analyzer(result).can_prove(condition):
         raise ScheduleError(
             f"the condition `{condition}` of {block.label} is not a range of each variable",
@@ -87,25 +73,27 @@ def inside_domains(block: StmtSRef, condition: PrimExpr) -> dict[Var, Range]:
     return result
 
 
-def _copy(realize: BlockRealize, block: Block, loops: list[StmtSRef], extents: dict[Var, PrimExpr]) -> Stmt:
+def _copy(
+    realize: ir.BlockRealize, block: ir.Block, loops: list[StmtSRef], extents: dict[ir.Var, ir.PrimExpr]
+) -> ir.Stmt:
     """The block under loops of its own, those in `extents` with another number of iterations."""
-    names: dict[Var, PrimExpr] = {}
-    body: Stmt = realize.replace(block=block)
+    names: dict[ir.Var, ir.PrimExpr] = {}
+    body: ir.Stmt = realize.replace(block=block)
     for sref in reversed(loops):
         loop = sref.loop
         fresh = loop.loop_var.copy_with_suffix("")
         names[loop.loop_var] = fresh
         body = loop.replace(loop_var=fresh, extent=extents.get(loop.loop_var, loop.extent), body=body)
-    return substitute(body, names)
+    return ir.substitute(body, names)
 
 
-def _with_own_variables(block: Block) -> Block:
-    fresh: dict[Var, PrimExpr] = {v.var: v.var.copy_with_suffix("") for v in block.iter_vars}
-    renamed = substitute(block.replace(iter_vars=()), fresh)
-    iters: list[IterVar] = []
+def _with_own_variables(block: ir.Block) -> ir.Block:
+    fresh: dict[ir.Var, ir.PrimExpr] = {v.var: v.var.copy_with_suffix("") for v in block.iter_vars}
+    renamed = ir.substitute(block.replace(iter_vars=()), fresh)
+    iters: list[ir.IterVar] = []
     for v in block.iter_vars:
         var = fresh[v.var]
-        assert isinstance(var, Var)
+        assert isinstance(var, ir.Var)
         iters.append(v.replace(var=var))
     return renamed.replace(iter_vars=tuple(iters))
 
@@ -155,24 +143,26 @@ def decompose_padding(state: ScheduleState, block: BlockRef, loop: Loop) -> Bloc
     domains = inside_domains(block, condition)
     _check_not_read_before(state, block, loop, store.buffer)
     # loops of one iteration outside are constants
-    units: dict[Var, PrimExpr] = {
+    units: dict[ir.Var, ir.PrimExpr] = {
         s.loop.loop_var: s.loop.min for s in loops if s not in inner and is_one(s.loop.extent)
     }
     realize = state.realize_of(block)
-    realize = realize.replace(iter_values=tuple([substitute(value, units) for value in realize.iter_values]))
+    realize = realize.replace(iter_values=tuple([ir.substitute(value, units) for value in realize.iter_values]))
     stmt = block.block
     filling = stmt.replace(body=store.replace(value=outside), name_hint=stmt.name_hint + "_pad_const")
     filling = with_detected_regions(_with_own_variables(filling))
     first = _copy(realize, filling, inner, {})
     part = _inside(state, realize, inner, domains)
-    body = _simplified_store(substitute(store.replace(value=inside), part.shifts), part.iters)
+    body = _simplified_store(ir.substitute(store.replace(value=inside), part.shifts), part.iters)
     rest = with_detected_regions(stmt.replace(iter_vars=tuple(part.iters), body=body))
     new_realize = realize.replace(block=rest, iter_values=tuple(part.values), predicate=part.predicate)
     second = _in_loops(block, new_realize, inner, part.extents)
     parent = loop.parent
     assert parent is not None and parent.stmt is not None
-    new = parent.stmt.replace(body=replace_child(parent.stmt.body, loop.loop, SeqStmt([first, second]), loop.seq_index))
-    state.replace(parent, new, {stmt: rest, parent.block: new} if isinstance(new, Block) else {stmt: rest})
+    new = parent.stmt.replace(
+        body=replace_child(parent.stmt.body, loop.loop, ir.SeqStmt([first, second]), loop.seq_index)
+    )
+    state.replace(parent, new, {stmt: rest, parent.block: new} if isinstance(new, ir.Block) else {stmt: rest})
     return state.sref_of(filling)
 
 
@@ -183,14 +173,16 @@ class _Inside:
     `extents`: of the loops that run over the inside alone.
     """
 
-    predicate: PrimExpr
-    iters: list[IterVar] = field(default_factory=list[IterVar])
-    values: list[PrimExpr] = field(default_factory=list[PrimExpr])
-    shifts: dict[Var, PrimExpr] = field(default_factory=dict[Var, PrimExpr])
-    extents: dict[Var, PrimExpr] = field(default_factory=dict[Var, PrimExpr])
+    predicate: ir.PrimExpr
+    iters: list[ir.IterVar] = field(default_factory=list[ir.IterVar])
+    values: list[ir.PrimExpr] = field(default_factory=list[ir.PrimExpr])
+    shifts: dict[ir.Var, ir.PrimExpr] = field(default_factory=dict[ir.Var, ir.PrimExpr])
+    extents: dict[ir.Var, ir.PrimExpr] = field(default_factory=dict[ir.Var, ir.PrimExpr])
 
 
-def _inside(state: ScheduleState, realize: BlockRealize, inner: list[StmtSRef], domains: dict[Var, Range]) -> _Inside:
+def _inside(
+    state: ScheduleState, realize: ir.BlockRealize, inner: list[StmtSRef], domains: dict[ir.Var, ir.Range]
+) -> _Inside:
     """The inside over loops of its own as far as each variable has one; other variables keep their loops and a condition."""
     part = _Inside(predicate=realize.predicate)
     analyzer = Analyzer(loop_domains(state.loops_of(inner[-1])) | loop_domains(inner))
@@ -202,10 +194,10 @@ def _inside(state: ScheduleState, realize: BlockRealize, inner: list[StmtSRef], 
             part.iters.append(var)
             part.values.append(value)
             continue
-        uses = sum(uses_var(other, {value}) for other in realize.iter_values) if isinstance(value, Var) else 0
-        own = isinstance(value, Var) and value in alone and uses == 1 and runs_over(alone[value], var)
+        uses = sum(uses_var(other, {value}) for other in realize.iter_values) if isinstance(value, ir.Var) else 0
+        own = isinstance(value, ir.Var) and value in alone and uses == 1 and runs_over(alone[value], var)
         if own and is_one(realize.predicate):
-            assert isinstance(value, Var)
+            assert isinstance(value, ir.Var)
             part.extents[value] = narrowed.extent
             part.values.append(value)
         else:
@@ -214,13 +206,13 @@ def _inside(state: ScheduleState, realize: BlockRealize, inner: list[StmtSRef], 
             part.predicate = functools.reduce(both, limits, part.predicate)
             part.values.append(analyzer.simplify(value - low))
         part.shifts[var.var] = analyzer.simplify(var.var + narrowed.min)
-        part.iters.append(var.replace(dom=Range.from_min_extent(IntImm(var.var.dtype, 0), narrowed.extent)))
+        part.iters.append(var.replace(dom=ir.Range.from_min_extent(ir.IntImm(var.var.dtype, 0), narrowed.extent)))
     return part
 
 
-def _loops_of_block_alone(inner: list[StmtSRef]) -> dict[Var, For]:
+def _loops_of_block_alone(inner: list[StmtSRef]) -> dict[ir.Var, ir.For]:
     """The innermost loops that hold nothing else."""
-    alone: dict[Var, For] = {}
+    alone: dict[ir.Var, ir.For] = {}
     for sref in reversed(inner):
         if len(children_of(sref.loop)) != 1:
             break
@@ -228,7 +220,7 @@ def _loops_of_block_alone(inner: list[StmtSRef]) -> dict[Var, For]:
     return alone
 
 
-def _in_loops(block: StmtSRef, new: Stmt, inner: list[StmtSRef], extents: dict[Var, PrimExpr]) -> Stmt:
+def _in_loops(block: StmtSRef, new: ir.Stmt, inner: list[StmtSRef], extents: dict[ir.Var, ir.PrimExpr]) -> ir.Stmt:
     """The outermost of the loops with the block replaced, and the extents of some loops."""
     child = block
     for sref in reversed(inner):
@@ -240,7 +232,7 @@ def _in_loops(block: StmtSRef, new: Stmt, inner: list[StmtSRef], extents: dict[V
     return new
 
 
-def _check_not_read_before(state: ScheduleState, block: StmtSRef, loop: StmtSRef, buffer: Buffer) -> None:
+def _check_not_read_before(state: ScheduleState, block: StmtSRef, loop: StmtSRef, buffer: ir.Buffer) -> None:
     """No block in the loop may read in front of the padding what the filling, which goes in front of the loop, changes."""
     scope = state.get_block_scope(state.scope_of(block))
     for reader in scope.children:
@@ -253,7 +245,7 @@ def _check_not_read_before(state: ScheduleState, block: StmtSRef, loop: StmtSRef
             )
 
 
-def _simplified_store(store: BufferStore, iters: list[IterVar]) -> BufferStore:
+def _simplified_store(store: ir.BufferStore, iters: list[ir.IterVar]) -> ir.BufferStore:
     simplifier = AccessSimplifier()
     for v in iters:
         assert v.dom is not None

@@ -2,26 +2,10 @@
 
 from __future__ import annotations
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import eval_set
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    For,
-    IfThenElse,
-    IntImm,
-    Mutator,
-    PrimExpr,
-    Stmt,
-    Var,
-    handles,
-    structural_equal,
-    substitute,
-)
 from tvmagic.ir.ops import logical_and
 from tvmagic.ir.query import is_one, nodes_of
 from tvmagic.tir.blocks.conditions import both
@@ -46,16 +30,16 @@ from tvmagic.tir.schedule.rewrite import BlockReuse, remove_child
 from tvmagic.tir.schedule.state import ScheduleState
 
 
-class _Inliner(Mutator):
+class _Inliner(ir.Mutator):
     """Rewrites a scope: loads or stores of the inlined buffer are replaced, signatures renewed."""
 
-    def __init__(self, root: Block, buffer: Buffer, inlined: Block) -> None:
+    def __init__(self, root: ir.Block, buffer: ir.Buffer, inlined: ir.Block) -> None:
         self.root = root
         self.buffer = buffer
         self.listed = {region.buffer for region in (*inlined.reads, *inlined.writes)}
         self.reuse = BlockReuse()
 
-    def rewrite_scope(self, body: Stmt) -> Block:
+    def rewrite_scope(self, body: ir.Stmt) -> ir.Block:
         """The scope's root with a new body, without the inlined buffer."""
         new = self.root.replace(
             body=self.visit(body),
@@ -64,12 +48,12 @@ class _Inliner(Mutator):
         self.reuse.note(self.root, new)
         return new
 
-    @handles(For)
-    def loop(self, node: For) -> Stmt:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> ir.Stmt:
         return self.visit_children(node) if self.buffer in used_buffers(node) else node
 
-    @handles(Block)
-    def block(self, node: Block) -> Block:
+    @ir.handles(ir.Block)
+    def block(self, node: ir.Block) -> ir.Block:
         if any(match.source.buffer is self.buffer for match in node.match_buffers):
             raise ScheduleError(
                 f"buffer `{self.buffer.name}` is matched in block `{node.name_hint}`, so it cannot be inlined",
@@ -92,7 +76,7 @@ class _Inliner(Mutator):
 # ---------------------------------------------------------------------------- compute_inline
 
 
-def _single_write(block: StmtSRef) -> Buffer:
+def _single_write(block: StmtSRef) -> ir.Buffer:
     if block.block.init is not None:
         raise ScheduleError(
             f"{block.label} has an init, so it is a reduction and cannot be inlined",
@@ -112,10 +96,10 @@ def _single_write(block: StmtSRef) -> Buffer:
 class _ComputeInliner(_Inliner):
     """Replaces loads of the producer's buffer by the stored value at their indices."""
 
-    def __init__(self, root: Block, buffer: Buffer, block: StmtSRef) -> None:
+    def __init__(self, root: ir.Block, buffer: ir.Buffer, block: StmtSRef) -> None:
         super().__init__(root, buffer, block.block)
         store = block.block.body
-        if not isinstance(store, BufferStore):
+        if not isinstance(store, ir.BufferStore):
             raise ScheduleError(
                 f"the body of {block.label} must be one store", block, code="compute_inline.not_one_store"
             )
@@ -123,7 +107,7 @@ class _ComputeInliner(_Inliner):
         self.variables = self._plain_indices(block.block, store) or self._inverted_indices(block, store)
 
     @staticmethod
-    def _plain_indices(block: Block, store: BufferStore) -> list[Var] | None:
+    def _plain_indices(block: ir.Block, store: ir.BufferStore) -> list[ir.Var] | None:
         """The block's variables where they are the indices, each in its place."""
         if len(block.iter_vars) != len(store.indices):
             return None
@@ -132,12 +116,12 @@ class _ComputeInliner(_Inliner):
             if index is var.var:
                 continue
             assert var.dom is not None
-            unit = isinstance(var.dom.extent, IntImm) and var.dom.extent.value == 1
+            unit = isinstance(var.dom.extent, ir.IntImm) and var.dom.extent.value == 1
             if not (unit and analyzer.can_prove_equal(index, 0) and analyzer.can_prove_equal(var.dom.min, 0)):
                 return None
         return [var.var for var in block.iter_vars]
 
-    def _inverted_indices(self, block: StmtSRef, store: BufferStore) -> list[Var]:
+    def _inverted_indices(self, block: StmtSRef, store: ir.BufferStore) -> list[ir.Var]:
         """Placeholders for the indices, with the value rewritten in terms of them."""
         from tvmagic.arith.iter_map import detect_iter_map, inverse_affine_iter_map
 
@@ -149,21 +133,21 @@ class _ComputeInliner(_Inliner):
                 block,
                 code="compute_inline.indices_not_bijective",
             )
-        places = [Var(f"ph_{i}", index.dtype) for i, index in enumerate(store.indices)]
+        places = [ir.Var(f"ph_{i}", index.dtype) for i, index in enumerate(store.indices)]
         inverse = dict(inverse_affine_iter_map(found.indices, places))
         analyzer = Analyzer()
         for var, dom in domains.items():
-            if isinstance(dom.min, IntImm) and analyzer.can_prove_equal(dom.extent, 1):
+            if isinstance(dom.min, ir.IntImm) and analyzer.can_prove_equal(dom.extent, 1):
                 inverse[var] = dom.min
-        self.value = substitute(store.value, inverse)
+        self.value = ir.substitute(store.value, inverse)
         return places
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> PrimExpr:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> ir.PrimExpr:
         new = self.visit_children(node)
         if new.buffer is not self.buffer:
             return new
-        return substitute(self.value, dict(zip(self.variables, new.indices)))
+        return ir.substitute(self.value, dict(zip(self.variables, new.indices)))
 
 
 def _check_sources_stay(state: ScheduleState, block: StmtSRef, root: StmtSRef) -> None:
@@ -181,7 +165,7 @@ def _check_sources_stay(state: ScheduleState, block: StmtSRef, root: StmtSRef) -
             )
 
 
-def _without(state: ScheduleState, root: StmtSRef, block: StmtSRef) -> Stmt:
+def _without(state: ScheduleState, root: StmtSRef, block: StmtSRef) -> ir.Stmt:
     body = remove_child(root.block.body, block.block)
     if body is None:
         raise ScheduleError(
@@ -236,7 +220,7 @@ def compute_inline(state: ScheduleState, block: BlockRef) -> None:
 # ---------------------------------------------------------------------------- reverse_compute_inline
 
 
-def _single_read(state: ScheduleState, consumer: StmtSRef, root: StmtSRef) -> Buffer:
+def _single_read(state: ScheduleState, consumer: StmtSRef, root: StmtSRef) -> ir.Buffer:
     """The one buffer that the consumer reads and its scope writes."""
     if consumer.block.init is not None:
         raise ScheduleError(
@@ -272,12 +256,12 @@ def _single_producer(state: ScheduleState, consumer: StmtSRef, root: StmtSRef) -
     )
 
 
-def _store_of(block: Block) -> BufferStore | None:
+def _store_of(block: ir.Block) -> ir.BufferStore | None:
     """The store that is all of a block's body, or all of an `if` without `else` there."""
     body = block.body
-    if isinstance(body, IfThenElse) and body.else_case is None:
+    if isinstance(body, ir.IfThenElse) and body.else_case is None:
         body = body.then_case
-    return body if isinstance(body, BufferStore) else None
+    return body if isinstance(body, ir.BufferStore) else None
 
 
 class _ReverseInliner(_Inliner):
@@ -286,16 +270,18 @@ class _ReverseInliner(_Inliner):
     `values` gives for each variable of the consumer the expression in the producer's variables.
     """
 
-    def __init__(self, root: Block, buffer: Buffer, consumer: StmtSRef, realize: BlockRealize, producer: Block) -> None:
+    def __init__(
+        self, root: ir.Block, buffer: ir.Buffer, consumer: StmtSRef, realize: ir.BlockRealize, producer: ir.Block
+    ) -> None:
         super().__init__(root, buffer, consumer.block)
         self.label, self.consumer, self.producer = consumer.label, consumer.block, producer
-        if not (isinstance(realize.predicate, IntImm) and realize.predicate.value):
+        if not (isinstance(realize.predicate, ir.IntImm) and realize.predicate.value):
             raise ScheduleError(
                 f"{self.label} has a predicate, so it cannot be inlined",
                 consumer,
                 code="reverse_compute_inline.predicate",
             )
-        if not isinstance(self.consumer.body, BufferStore):
+        if not isinstance(self.consumer.body, ir.BufferStore):
             raise ScheduleError(
                 f"the body of {self.label} must be one store", consumer, code="reverse_compute_inline.not_one_store"
             )
@@ -304,13 +290,13 @@ class _ReverseInliner(_Inliner):
         self.values = self._invert(consumer)
         self._check_covered(consumer)
 
-    def _invert(self, consumer: StmtSRef) -> dict[Var, PrimExpr]:
+    def _invert(self, consumer: StmtSRef) -> dict[ir.Var, ir.PrimExpr]:
         from tvmagic.arith.iter_map import detect_iter_map, inverse_affine_iter_map
 
-        loads = [load for load in nodes_of(self.store, BufferLoad) if load.buffer is self.buffer]
+        loads = [load for load in nodes_of(self.store, ir.BufferLoad) if load.buffer is self.buffer]
         produced = _store_of(self.producer)
         same = loads and all(
-            structural_equal(a, b) for other in loads[1:] for a, b in zip(loads[0].indices, other.indices)
+            ir.structural_equal(a, b) for other in loads[1:] for a, b in zip(loads[0].indices, other.indices)
         )
         if produced is None or not same:
             raise ScheduleError(
@@ -334,9 +320,9 @@ class _ReverseInliner(_Inliner):
                 consumer,
                 code="reverse_compute_inline.indices_not_invertible",
             )
-        values: dict[Var, PrimExpr] = {}
+        values: dict[ir.Var, ir.PrimExpr] = {}
         for var, dom in iter_domains(self.consumer.iter_vars).items():
-            if is_one(dom.extent) and isinstance(dom.min, IntImm):
+            if is_one(dom.extent) and isinstance(dom.min, ir.IntImm):
                 values[var] = dom.min
         values.update(inverse)
         self.read_at, self.written_at = loads[0].indices, produced.indices
@@ -360,8 +346,8 @@ class _ReverseInliner(_Inliner):
                     code="reverse_compute_inline.not_covered",
                 )
 
-    @handles(BlockRealize)
-    def realize(self, node: BlockRealize) -> BlockRealize:
+    @ir.handles(ir.BlockRealize)
+    def realize(self, node: ir.BlockRealize) -> ir.BlockRealize:
         new = self.visit_children(node)
         if node.block is not self.producer:
             return new
@@ -370,46 +356,46 @@ class _ReverseInliner(_Inliner):
             return new
         bound = {v.var: value for v, value in zip(self.producer.iter_vars, node.iter_values)}
         analyzer = Analyzer()
-        inside = substitute(predicate, bound)
+        inside = ir.substitute(predicate, bound)
         with analyzer.constraint_scope(node.predicate):
             known = analyzer.can_prove(inside)
         return new if known else new.replace(predicate=analyzer.simplify(both(node.predicate, inside)))
 
-    def in_bounds(self) -> PrimExpr:
+    def in_bounds(self) -> ir.PrimExpr:
         """That the consumer reads what is written, with variables in their domains, in the producer's variables."""
         analyzer = Analyzer(iter_domains(self.producer.iter_vars))
-        inside: PrimExpr = IntImm("bool", 1)
+        inside: ir.PrimExpr = ir.IntImm("bool", 1)
         for var, dom in iter_domains(self.consumer.iter_vars).items():
             inside = logical_and(inside, logical_and(var >= dom.min, var < dom.min + dom.extent))
-        inside = analyzer.simplify(substitute(inside, self.values))
+        inside = analyzer.simplify(ir.substitute(inside, self.values))
         for read, written in zip(self.read_at, self.written_at):  # `B[0, 2 * i]` is a part of what is written
-            read = substitute(read, self.values)
+            read = ir.substitute(read, self.values)
             with analyzer.constraint_scope(inside):
                 same = analyzer.can_prove_equal(read, written)
             if not same:
                 inside = logical_and(inside, analyzer.simplify(written.equal(read)))
         return analyzer.simplify(inside)
 
-    @handles(BufferStore)
-    def producer_store(self, node: BufferStore) -> BufferStore:
+    @ir.handles(ir.BufferStore)
+    def producer_store(self, node: ir.BufferStore) -> ir.BufferStore:
         new = self.visit_children(node)
         if new.buffer is not self.buffer:
             return new
         return _WriteInto(self.buffer, new.value, self.values).visit(self.store)
 
 
-class _WriteInto(Mutator):
+class _WriteInto(ir.Mutator):
     """The consumer's store with the producer's value in place of the load."""
 
-    def __init__(self, buffer: Buffer, value: PrimExpr, values: dict[Var, PrimExpr]) -> None:
+    def __init__(self, buffer: ir.Buffer, value: ir.PrimExpr, values: dict[ir.Var, ir.PrimExpr]) -> None:
         self.buffer, self.value, self.values = buffer, value, values
 
-    @handles(Var)
-    def var(self, node: Var) -> PrimExpr:
+    @ir.handles(ir.Var)
+    def var(self, node: ir.Var) -> ir.PrimExpr:
         return self.values.get(node, node)
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> PrimExpr:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> ir.PrimExpr:
         return self.value if node.buffer is self.buffer else self.visit_children(node)
 
 

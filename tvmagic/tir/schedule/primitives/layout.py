@@ -5,29 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.index_map import IndexMap, SeparatedIndexMap
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferRegion,
-    For,
-    IntImm,
-    IterVar,
-    MatchBufferRegion,
-    PrimExpr,
-    PrimFunc,
-    Range,
-    Stmt,
-    Var,
-    handles,
-    loop_nest,
-    post_order_visit,
-    substitute,
-)
 from tvmagic.ir.ops import cast
 from tvmagic.ir.query import is_one, is_zero
 from tvmagic.tir.blocks.error import BufferPlaceError, ScheduleError
@@ -43,7 +25,7 @@ from tvmagic.tir.schedule.state import ScheduleState, children_of, replace_child
 # ---------------------------------------------------------------------------- arguments
 
 
-def index_dtype_of(block: Block) -> str:
+def index_dtype_of(block: ir.Block) -> str:
     """The integer type that a block counts in."""
     if block.iter_vars:
         return block.iter_vars[0].var.dtype
@@ -77,22 +59,22 @@ def _prepare_layout(state: ScheduleState, values: Mapping[str, Any]) -> dict[str
     return {"buffer": place, "index_map": index_map, "pad_value": pad_value}
 
 
-def _pad_map(pad_value: Any, ndim: int, buffer: Buffer, dtype: str) -> IndexMap:
+def _pad_map(pad_value: Any, ndim: int, buffer: ir.Buffer, dtype: str) -> IndexMap:
     """A padding value as a function of the new indices."""
 
     if callable(pad_value):
         return IndexMap.from_func(pad_value, ndim=ndim, index_dtype=dtype)
-    variables = [Var(f"i{i}", dtype) for i in range(ndim)]
-    if not isinstance(pad_value, (int, float, PrimExpr)):
+    variables = [ir.Var(f"i{i}", dtype) for i in range(ndim)]
+    if not isinstance(pad_value, (int, float, ir.PrimExpr)):
         raise TVMagicError(
             f"pad_value is a number or a function of the new indices, not {type(pad_value).__name__}",
             code="transform_layout.pad_value_type",
         )
-    value = pad_value if isinstance(pad_value, PrimExpr) else _pad_constant(pad_value, buffer)
+    value = pad_value if isinstance(pad_value, ir.PrimExpr) else _pad_constant(pad_value, buffer)
     return IndexMap(variables, [value])
 
 
-def _pad_constant(value: int | float, buffer: Buffer) -> PrimExpr:
+def _pad_constant(value: int | float, buffer: ir.Buffer) -> ir.PrimExpr:
     """A number as a constant of the buffer's type, which it must have: a float for floats, an integer for integers."""
     from tvmagic.ir.ops import const
 
@@ -112,27 +94,27 @@ def _pad_constant(value: int | float, buffer: Buffer) -> PrimExpr:
 class _LayoutRewriter(BufferReplacer, AccessContext):
     """Accesses of the buffer go to the new one at mapped indices."""
 
-    def __init__(self, old: Buffer, new: Buffer, index_map: IndexMap) -> None:
+    def __init__(self, old: ir.Buffer, new: ir.Buffer, index_map: IndexMap) -> None:
         BufferReplacer.__init__(self, {old: new})
         AccessContext.__init__(self)
         self.old, self.new, self.index_map = old, new, index_map
         self.mapper = Analyzer()
 
-    def map_indices(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+    def map_indices(self, buffer: ir.Buffer, indices: tuple[ir.PrimExpr, ...]) -> tuple[ir.PrimExpr, ...]:
         if buffer is not self.old:  # a matched part of it
             return indices
         return tuple(self.simplified(self.index_map.map_indices(indices, self.mapper)))
 
-    @handles(BufferRegion)
-    def region(self, node: BufferRegion) -> BufferRegion:
+    @ir.handles(ir.BufferRegion)
+    def region(self, node: ir.BufferRegion) -> ir.BufferRegion:
         return node
 
-    @handles(For)
-    def loop(self, node: For) -> Stmt:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> ir.Stmt:
         return AccessContext.loop(self, node) if self.old in used_buffers(node) else node
 
-    @handles(Block)
-    def block(self, node: Block) -> Block:
+    @ir.handles(ir.Block)
+    def block(self, node: ir.Block) -> ir.Block:
         if any(m.source.buffer is self.old and self._matched_region(m.source) is None for m in node.match_buffers):
             raise ScheduleError(
                 f"buffer `{self.old.name}` is matched in block `{node.name_hint}`, which knows the old layout",
@@ -143,30 +125,30 @@ class _LayoutRewriter(BufferReplacer, AccessContext):
         self.reuse.note(node, new)
         return new
 
-    def _matched_region(self, region: BufferRegion) -> BufferRegion | None:
+    def _matched_region(self, region: ir.BufferRegion) -> ir.BufferRegion | None:
         """A matched part of the old buffer in the new one: of the same dimensions, or a single element; else None."""
         if all(a is b for a, b in zip(self.index_map.final_indices, self.index_map.initial_indices)):
             return region.replace(buffer=self.new) if len(self.new.shape) == len(self.old.shape) else None
         if not all(is_one(side.extent) for side in region.region):
             return None
         indices = self.map_indices(self.old, tuple([side.min for side in region.region]))
-        return BufferRegion(self.new, [Range.from_min_extent(i, IntImm(i.dtype, 1)) for i in indices])
+        return ir.BufferRegion(self.new, [ir.Range.from_min_extent(i, ir.IntImm(i.dtype, 1)) for i in indices])
 
-    @handles(MatchBufferRegion)
-    def match(self, node: MatchBufferRegion) -> MatchBufferRegion:
+    @ir.handles(ir.MatchBufferRegion)
+    def match(self, node: ir.MatchBufferRegion) -> ir.MatchBufferRegion:
         source = self._matched_region(node.source) if node.source.buffer is self.old else None
         return node if source is None else self.matched(node, source)
 
 
-def replace_interface_buffer(state: ScheduleState, block: StmtSRef, old: Buffer, new: Buffer) -> None:
+def replace_interface_buffer(state: ScheduleState, block: StmtSRef, old: ir.Buffer, new: ir.Buffer) -> None:
     """Put a buffer in the place of another in the function's parameters."""
     var, function = state.function_of(block)
     mapped = {p: new if b is old else b for p, b in function.buffer_map.items()}
-    replaced: PrimFunc = function.replace(buffer_map=mapped)
+    replaced: ir.PrimFunc = function.replace(buffer_map=mapped)
     state.set_function(var, replaced)
 
 
-def _inverse_of(index_map: IndexMap, buffer: Buffer, block: StmtSRef) -> tuple[IndexMap, PrimExpr]:
+def _inverse_of(index_map: IndexMap, buffer: ir.Buffer, block: StmtSRef) -> tuple[IndexMap, ir.PrimExpr]:
     """The map back, and where the new indices are padding; no two elements may go to one place."""
     try:
         return index_map.injective_inverse(buffer.shape)
@@ -179,7 +161,7 @@ def _inverse_of(index_map: IndexMap, buffer: Buffer, block: StmtSRef) -> tuple[I
         ) from error
 
 
-def _check_padding(old: Buffer, index_map: IndexMap, predicate: PrimExpr, block: StmtSRef) -> None:
+def _check_padding(old: ir.Buffer, index_map: IndexMap, predicate: ir.PrimExpr, block: StmtSRef) -> None:
     if not is_zero(predicate):
         shape = ", ".join(str(s) for s in old.shape)
         raise ScheduleError(
@@ -190,7 +172,7 @@ def _check_padding(old: Buffer, index_map: IndexMap, predicate: PrimExpr, block:
         )
 
 
-def _owner_of_layout(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> StmtSRef | None:
+def _owner_of_layout(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer) -> StmtSRef | None:
     """The block that allocates a buffer, None for a parameter; others do not have a layout of their own."""
     owner = access_owner(state, block, buffer)
     _, function = state.function_of(block)
@@ -250,14 +232,14 @@ def transform_layout(
     owner = _owner_of_layout(state, block, old)
     root = owner if owner is not None else state.root_of(block)  # a parameter may be used in any scope
     check_no_pointer(root.block, old, block)
-    inverse, predicate = None, IntImm("bool", 0)
+    inverse, predicate = None, ir.IntImm("bool", 0)
     if not assume_injective_transform:
         inverse, predicate = _inverse_of(index_map, old, block)
     if pad_value is None:
         _check_padding(old, index_map, predicate, block)
     new = old.replace(shape=tuple(index_map.map_shape(old.shape)), strides=())
     if isinstance(index_map, SeparatedIndexMap):
-        new = new.replace(axis_separators=tuple([IntImm("int32", s) for s in index_map.separators]))
+        new = new.replace(axis_separators=tuple([ir.IntImm("int32", s) for s in index_map.separators]))
     rewriter = _LayoutRewriter(old, new, index_map)
     scope = rewriter.visit(root.block)
     reuse = rewriter.reuse
@@ -314,7 +296,7 @@ def set_axis_separator(state: ScheduleState, block: BlockRef, buffer: Any, axis_
             code="set_axis_separator.not_ordered",
         )
     owner = _owner_of_layout(state, block, old)
-    new = old.replace(axis_separators=tuple([IntImm("int32", p) for p in places]))
+    new = old.replace(axis_separators=tuple([ir.IntImm("int32", p) for p in places]))
     root = owner if owner is not None else state.root_of(block)
     replacer = BufferReplacer({old: new})
     scope = replacer.visit(root.block)
@@ -326,14 +308,14 @@ def set_axis_separator(state: ScheduleState, block: BlockRef, buffer: Any, axis_
 # ---------------------------------------------------------------------------- the variables of a block
 
 
-def _replace_nest(state: ScheduleState, block: StmtSRef, outermost: StmtSRef, nest: Stmt, new: Block) -> None:
+def _replace_nest(state: ScheduleState, block: StmtSRef, outermost: StmtSRef, nest: ir.Stmt, new: ir.Block) -> None:
     """Put a nest in the place of a block's outermost loop (or of the block, if it has none)."""
     parent = outermost.parent
     assert parent is not None and parent.stmt is not None
     assert outermost.stmt is not None
     stmt = parent.stmt.replace(body=replace_child(parent.stmt.body, outermost.stmt, nest, outermost.seq_index))
     reuse = {block.block: new}
-    if isinstance(stmt, Block):
+    if isinstance(stmt, ir.Block):
         reuse[parent.block] = stmt
     state.replace(parent, stmt, reuse)
 
@@ -381,11 +363,11 @@ def prepare_block_map(state: ScheduleState, values: Mapping[str, Any]) -> dict[s
     return {"index_map": index_map}
 
 
-def _new_iter_type(value: PrimExpr, types: Mapping[Var, int], block: StmtSRef) -> int:
+def _new_iter_type(value: ir.PrimExpr, types: Mapping[ir.Var, int], block: StmtSRef) -> int:
     found: set[int] = set()
-    post_order_visit(value, lambda n: found.add(types[n]) if isinstance(n, Var) and n in types else None)
+    ir.post_order_visit(value, lambda n: found.add(types[n]) if isinstance(n, ir.Var) and n in types else None)
     if not found:
-        return IterVar.DataPar  # of one value, the same in all iterations
+        return ir.IterVar.DataPar  # of one value, the same in all iterations
     if len(found) > 1:
         raise ScheduleError(
             f"`{value}` mixes data parallel and reduced variables of {block.label}",
@@ -393,7 +375,7 @@ def _new_iter_type(value: PrimExpr, types: Mapping[Var, int], block: StmtSRef) -
             code="transform_block_layout.mixed_variables",
         )
     (kind,) = found
-    if kind not in (IterVar.DataPar, IterVar.CommReduce):
+    if kind not in (ir.IterVar.DataPar, ir.IterVar.CommReduce):
         raise ScheduleError(
             f"`{value}` is made of an opaque variable of {block.label}, whose iterations stay in their order",
             block,
@@ -442,7 +424,7 @@ def transform_block_layout(state: ScheduleState, block: BlockRef, index_map: Val
     check_loops_unused(state, block)
     realize = state.realize_of(block)
     loops = {s.loop.loop_var: s.loop for s in state.loops_of(block)}
-    bound_to = [loops.get(v) if isinstance(v, Var) else None for v in realize.iter_values]
+    bound_to = [loops.get(v) if isinstance(v, ir.Var) else None for v in realize.iter_values]
     if not all(loop is not None and runs_over(loop, v) for loop, v in zip(bound_to, stmt.iter_vars)):
         raise ScheduleError(
             f"the variables of {block.label} are not bound to its loops, each to one over its domain",
@@ -476,17 +458,17 @@ def transform_block_layout(state: ScheduleState, block: BlockRef, index_map: Val
     sizes = index_map.map_shape(extents, analyzer)
     types = {v.var: v.iter_type for v in stmt.iter_vars}
     iters = [
-        IterVar(
-            Range.from_min_extent(IntImm(e.dtype, 0), cast(e.dtype, n)),
-            Var(f"v{i}", e.dtype),
+        ir.IterVar(
+            ir.Range.from_min_extent(ir.IntImm(e.dtype, 0), cast(e.dtype, n)),
+            ir.Var(f"v{i}", e.dtype),
             _new_iter_type(e, types, block),
         )
         for i, (e, n) in enumerate(zip(mapped, sizes))
     ]
     values = dict(zip(old_vars, inverse.map_indices([v.var for v in iters], analyzer)))
-    new = substitute(stmt.replace(iter_vars=()), values).replace(iter_vars=tuple(iters))
+    new = ir.substitute(stmt.replace(iter_vars=()), values).replace(iter_vars=tuple(iters))
     new = AccessSimplifier().visit(new)
-    new_loops = [Var(f"ax{i}", v.var.dtype) for i, v in enumerate(iters)]
+    new_loops = [ir.Var(f"ax{i}", v.var.dtype) for i, v in enumerate(iters)]
     predicate = realize.predicate
     if not is_one(predicate):
         bound = dict(zip(realize.iter_values, inverse.map_indices(new_loops, analyzer)))
@@ -496,6 +478,6 @@ def transform_block_layout(state: ScheduleState, block: BlockRef, index_map: Val
                 block,
                 code="transform_block_layout.condition_uses_other_loops",
             )
-        predicate = substitute(predicate, {v: value for v, value in bound.items() if isinstance(v, Var)})
-    nest = loop_nest(new_loops, sizes, BlockRealize(new_loops, predicate, new))
+        predicate = ir.substitute(predicate, {v: value for v, value in bound.items() if isinstance(v, ir.Var)})
+    nest = ir.loop_nest(new_loops, sizes, ir.BlockRealize(new_loops, predicate, new))
     _replace_nest(state, block, outermost, nest, new)

@@ -7,21 +7,9 @@ import math
 import re
 from collections.abc import Sequence
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import uses_var
-from tvmagic.ir import (
-    Block,
-    For,
-    ForKind,
-    IntImm,
-    IterVar,
-    PrimExpr,
-    Range,
-    Span,
-    Stmt,
-    Var,
-    within_loops,
-)
 from tvmagic.ir.constants import largest_integer
 from tvmagic.ir.ops import cast, floordiv, floormod, multiply
 from tvmagic.ir.prim_expr import number_text
@@ -44,7 +32,7 @@ from tvmagic.tir.schedule.state import ScheduleState, replace_child
 # ---------------------------------------------------------------------------- split and fuse
 
 
-def infer_factors(loop: StmtSRef, factors: Sequence[int | PrimExpr | None]) -> list[PrimExpr]:
+def infer_factors(loop: StmtSRef, factors: Sequence[int | ir.PrimExpr | None]) -> list[ir.PrimExpr]:
     """The factors, the missing one (None) filled in, of the loop's type: constants, or multiples of `vscale()`."""
     extent = loop.loop.extent
     dtype = loop.loop.loop_var.dtype
@@ -53,8 +41,8 @@ def infer_factors(loop: StmtSRef, factors: Sequence[int | PrimExpr | None]) -> l
         raise ScheduleError("at most one factor may be None", loop, code="split.several_open_factors")
     if not factors:
         raise ScheduleError("a split takes one factor or more", loop, code="split.no_factors")
-    product: PrimExpr = IntImm(dtype, 1)
-    result: list[PrimExpr] = []
+    product: ir.PrimExpr = ir.IntImm(dtype, 1)
+    result: list[ir.PrimExpr] = []
     for factor in factors:
         if isinstance(factor, int) and factor <= 0:
             raise ScheduleError(
@@ -65,9 +53,9 @@ def infer_factors(loop: StmtSRef, factors: Sequence[int | PrimExpr | None]) -> l
     _check_iterations(loop, factors)
     analyzer = Analyzer()
     if unknown:
-        simplify = analyzer.simplify if isinstance(product, IntImm) else analyzer.canonical_simplify
-        if isinstance(extent, IntImm) and isinstance(product, IntImm):  # their sum may not fit the type
-            result[unknown[0]] = IntImm(dtype, -(-extent.value // product.value))
+        simplify = analyzer.simplify if isinstance(product, ir.IntImm) else analyzer.canonical_simplify
+        if isinstance(extent, ir.IntImm) and isinstance(product, ir.IntImm):  # their sum may not fit the type
+            result[unknown[0]] = ir.IntImm(dtype, -(-extent.value // product.value))
         else:
             result[unknown[0]] = simplify(floordiv(extent + (product - 1), product))
     elif not analyzer.can_prove(product >= extent):
@@ -81,11 +69,11 @@ def infer_factors(loop: StmtSRef, factors: Sequence[int | PrimExpr | None]) -> l
     return result
 
 
-def _check_iterations(loop: StmtSRef, factors: Sequence[int | PrimExpr | None]) -> None:
+def _check_iterations(loop: StmtSRef, factors: Sequence[int | ir.PrimExpr | None]) -> None:
     """The number of iterations that the factors make is a value of the loop's type: indices are computed there."""
     extent = loop.loop.extent
     count = math.prod([f for f in factors if isinstance(f, int)])
-    if any(f is None for f in factors) and isinstance(extent, IntImm):
+    if any(f is None for f in factors) and isinstance(extent, ir.IntImm):
         count *= -(-extent.value // count)
     _check_count(loop, count, "the factors of the split", "take smaller factors")
 
@@ -138,12 +126,12 @@ def split(
     sizes = infer_factors(loop, factors)
     stmt = loop.loop
     analyzer = Analyzer()
-    value: PrimExpr = IntImm(stmt.loop_var.dtype, 0)
-    variables: list[Var] = []
+    value: ir.PrimExpr = ir.IntImm(stmt.loop_var.dtype, 0)
+    variables: list[ir.Var] = []
     for i, size in enumerate(sizes):
         var = stmt.loop_var.copy_with_suffix(f"_{i}")
         value = value * size + var
-        analyzer.bind(var, Range.from_min_extent(IntImm(var.dtype, 0), size))
+        analyzer.bind(var, ir.Range.from_min_extent(ir.IntImm(var.dtype, 0), size))
         variables.append(var)
     reuse = BlockReuse()
     body = substitute_loops(stmt.body, {stmt.loop_var: value}, reuse)
@@ -152,17 +140,17 @@ def split(
     if not exact and not analyzer.can_prove(predicate):
         body = append_predicate(body, predicate)
     for var, size in reversed(list(zip(variables, sizes))):
-        body = For(var, 0, size, ForKind.SERIAL, body, span=Span.made_of(stmt))
+        body = ir.For(var, 0, size, ir.ForKind.SERIAL, body, span=ir.Span.made_of(stmt))
     body = simplify_bindings(body, state.loops_of(loop), reuse, preserve_unit_iters)
     state.replace(loop, body, reuse)
     return _chain_below(state, body, len(sizes))
 
 
-def _chain_below(state: ScheduleState, stmt: Stmt, count: int) -> list[StmtSRef]:
+def _chain_below(state: ScheduleState, stmt: ir.Stmt, count: int) -> list[StmtSRef]:
     """The references of `count` loops, each the body of the one before."""
     found: list[StmtSRef] = []
     for _ in range(count):
-        assert isinstance(stmt, For)
+        assert isinstance(stmt, ir.For)
         found.append(state.sref_of(stmt))
         stmt = stmt.body
     return found
@@ -228,22 +216,22 @@ def fuse(state: ScheduleState, *loops: Loops, preserve_unit_iters: bool = True) 
     check_loop_nest(nest, "fused")
     check_independent_bounds(nest, "fused")
     stmts = [loop.loop for loop in nest]
-    count = math.prod([s.extent.value for s in stmts if isinstance(s.extent, IntImm)])
+    count = math.prod([s.extent.value for s in stmts if isinstance(s.extent, ir.IntImm)])
     _check_count(nest[0], count, "the fused loops", "split them by constant factors and fuse the inner ones")
     suffix = "".join(f"_{s.loop_var.name}" for s in stmts[1:]) + "_fused"
     fused = stmts[0].loop_var.copy_with_suffix(suffix)
-    values: dict[Var, PrimExpr] = {}
-    lower: PrimExpr = IntImm(fused.dtype, 1)
+    values: dict[ir.Var, ir.PrimExpr] = {}
+    lower: ir.PrimExpr = ir.IntImm(fused.dtype, 1)
     for stmt in reversed(stmts[1:]):
         inner = floordiv(floormod(fused, lower * stmt.extent), lower)
-        values[stmt.loop_var] = IntImm(fused.dtype, 0) if is_one(stmt.extent) else inner
+        values[stmt.loop_var] = ir.IntImm(fused.dtype, 0) if is_one(stmt.extent) else inner
         lower = lower * stmt.extent
     first = stmts[0]
-    values[first.loop_var] = IntImm(fused.dtype, 0) if is_one(first.extent) else floordiv(fused, lower)
+    values[first.loop_var] = ir.IntImm(fused.dtype, 0) if is_one(first.extent) else floordiv(fused, lower)
     extent = Analyzer().simplify(lower * first.extent)
     reuse = BlockReuse()
     body = substitute_loops(stmts[-1].body, values, reuse)
-    body = For(fused, 0, extent, ForKind.SERIAL, body, span=Span.joined(*[s.span for s in stmts]))
+    body = ir.For(fused, 0, extent, ir.ForKind.SERIAL, body, span=ir.Span.joined(*[s.span for s in stmts]))
     body = simplify_bindings(body, state.loops_of(nest[0]), reuse, preserve_unit_iters)
     state.replace(nest[0], body, reuse)
     return state.sref_of(body)  # type: ignore[arg-type]
@@ -289,7 +277,7 @@ def reorder(state: ScheduleState, *ordered_loops: Loops) -> None:
         _check_reorderable_block(state, block, chain[0])
         if block.block.init is not None:
             _check_init_stays_first(state, block, chain, order)
-    state.replace(chain[0], within_loops([s.loop for s in order], chain[-1].loop.body))
+    state.replace(chain[0], ir.within_loops([s.loop for s in order], chain[-1].loop.body))
 
 
 def _loop_chain(loops: Sequence[StmtSRef]) -> list[StmtSRef]:
@@ -328,7 +316,7 @@ def _check_reorderable_block(state: ScheduleState, block: StmtSRef, top: StmtSRe
     loops = state.loops_of(block)
     domains = loop_domains(loops[loops.index(top) :])
     realize, analyzer = state.realize_of(block), Analyzer(loop_domains(loops))
-    bare = realize.replace(predicate=IntImm("bool", 1))
+    bare = realize.replace(predicate=ir.IntImm("bool", 1))
     if not (is_affine_binding(realize, domains, analyzer) or is_affine_binding(bare, domains, analyzer)):
         raise ScheduleError(
             f"the bindings of {block.label} are not affine in its loops from {top.label} inwards",
@@ -336,7 +324,7 @@ def _check_reorderable_block(state: ScheduleState, block: StmtSRef, top: StmtSRe
             code="reorder.bindings_not_affine",
         )
     for var in block.block.iter_vars:
-        if var.iter_type not in (IterVar.DataPar, IterVar.CommReduce):
+        if var.iter_type not in (ir.IterVar.DataPar, ir.IterVar.CommReduce):
             raise ScheduleError(
                 f"the variable `{var.var.name}` of {block.label} is neither data parallel nor reduced",
                 block,
@@ -348,7 +336,7 @@ def _check_init_stays_first(
     state: ScheduleState, block: StmtSRef, chain: Sequence[StmtSRef], order: Sequence[StmtSRef]
 ) -> None:
     """A reduction must still initialize before it adds up, and add up each element once, if `chain` becomes `order`."""
-    kinds: dict[Var, set[int]] = {}
+    kinds: dict[ir.Var, set[int]] = {}
     for var, value in zip(block.block.iter_vars, state.realize_of(block).iter_values):
         for loop_var in variables_in(value):
             kinds.setdefault(loop_var, set()).add(var.iter_type)
@@ -363,7 +351,7 @@ def _check_init_stays_first(
             code="reorder.mixed_loops",
         )
     # loops that repeat the block stay outside (or inside) those over which it is reduced
-    reduced = {loop for loop in chain if IterVar.CommReduce in kinds.get(loop.loop.loop_var, ())}
+    reduced = {loop for loop in chain if ir.IterVar.CommReduce in kinds.get(loop.loop.loop_var, ())}
     for loop in chain:
         if loop.loop.loop_var not in kinds and not is_one(loop.loop.extent):
             if reduced.intersection(chain[chain.index(loop) :]) != reduced.intersection(order[order.index(loop) :]):
@@ -397,17 +385,17 @@ def add_unit_loop(state: ScheduleState, block_or_loop: BlockOrLoop) -> Loop:
                 B[v] = A[v] + T.float32(1.0)
     """
     if block_or_loop.is_loop:
-        unit = For(Var("u"), 0, 1, ForKind.SERIAL, block_or_loop.loop)
+        unit = ir.For(ir.Var("u"), 0, 1, ir.ForKind.SERIAL, block_or_loop.loop)
         state.replace(block_or_loop, unit)
         return state.sref_of(unit)
     if block_or_loop.parent is None:
         raise ScheduleError("no loop can be put around the root block", block_or_loop, code="add_unit_loop.root_block")
     realize = state.realize_of(block_or_loop)
-    unit = For(Var("u"), 0, 1, ForKind.SERIAL, realize)
+    unit = ir.For(ir.Var("u"), 0, 1, ir.ForKind.SERIAL, realize)
     parent = block_or_loop.parent
     assert parent.stmt is not None
     new = parent.stmt.replace(body=replace_child(parent.stmt.body, realize.block, unit))
-    state.replace(parent, new, {parent.block: new} if isinstance(new, Block) else None)
+    state.replace(parent, new, {parent.block: new} if isinstance(new, ir.Block) else None)
     return state.sref_of(unit)
 
 
@@ -425,8 +413,8 @@ def _check_parallelizable(state: ScheduleState, loop: StmtSRef, kind: str, threa
         check_affine(state, block, stays=True)
         realize = state.realize_of(block)
         for iter_var, value in zip(block.block.iter_vars, realize.iter_values):
-            reduces = iter_var.iter_type == IterVar.CommReduce and thread_tag.startswith("threadIdx")
-            if uses_var(value, {variable}) and iter_var.iter_type != IterVar.DataPar and not reduces:
+            reduces = iter_var.iter_type == ir.IterVar.CommReduce and thread_tag.startswith("threadIdx")
+            if uses_var(value, {variable}) and iter_var.iter_type != ir.IterVar.DataPar and not reduces:
                 raise ScheduleError(
                     f"{loop.label} cannot be {kind}: the variable `{iter_var.var.name}` of {block.label} depends on it "
                     "and is not data parallel",
@@ -437,7 +425,7 @@ def _check_parallelizable(state: ScheduleState, loop: StmtSRef, kind: str, threa
                 )
 
 
-def _set_kind(state: ScheduleState, loop: StmtSRef, kind: ForKind, binding: IterVar | None = None) -> None:
+def _set_kind(state: ScheduleState, loop: StmtSRef, kind: ir.ForKind, binding: ir.IterVar | None = None) -> None:
     state.replace(loop, loop.loop.replace(kind=kind, thread_binding=binding))
 
 
@@ -465,7 +453,7 @@ def parallel(state: ScheduleState, loop: Loop) -> None:
                 B[v] = A[v] + T.float32(1.0)
     """
     _check_parallelizable(state, loop, "run in parallel")
-    _set_kind(state, loop, ForKind.PARALLEL)
+    _set_kind(state, loop, ir.ForKind.PARALLEL)
 
 
 @primitive("Vectorize")
@@ -491,7 +479,7 @@ def vectorize(state: ScheduleState, loop: Loop) -> None:
                 B[v] = A[v] + T.float32(1.0)
     """
     _check_parallelizable(state, loop, "vectorized")
-    _set_kind(state, loop, ForKind.VECTORIZED)
+    _set_kind(state, loop, ir.ForKind.VECTORIZED)
 
 
 def _check_thread_free(state: ScheduleState, loop: StmtSRef, thread_axis: str) -> None:
@@ -500,7 +488,7 @@ def _check_thread_free(state: ScheduleState, loop: StmtSRef, thread_axis: str) -
     Unless the inner loop does the same for each iteration of the outer one, and for all of its threads together: then
     each thread does its part, as when a block's threads load a tile into shared memory.
     """
-    inside = nodes_of(loop.loop.body, For)
+    inside = nodes_of(loop.loop.body, ir.For)
     above = [s.loop for s in loop.ancestors() if s.is_loop]
     for other in [*above, *inside]:
         if other.thread_binding is None or other.thread_binding.thread_tag != thread_axis:
@@ -514,9 +502,9 @@ def _check_thread_free(state: ScheduleState, loop: StmtSRef, thread_axis: str) -
             )
 
 
-def _is_work_of_all(state: ScheduleState, outer: For, inner: StmtSRef, thread_axis: str) -> bool:
+def _is_work_of_all(state: ScheduleState, outer: ir.For, inner: StmtSRef, thread_axis: str) -> bool:
     """Whether the loop `inner` does the same in each iteration of `outer`, in memory that these threads share."""
-    between: list[For] = []
+    between: list[ir.For] = []
     for sref in inner.ancestors():
         if not sref.is_loop:
             return False
@@ -575,8 +563,8 @@ def bind(state: ScheduleState, loop: Loop, thread_axis: str) -> None:
     _check_parallelizable(state, loop, f"bound to `{thread_axis}`", thread_axis)
     _check_thread_free(state, loop, thread_axis)
     dtype = loop.loop.loop_var.dtype
-    binding = IterVar(None, Var(thread_axis, dtype), IterVar.ThreadIndex, thread_axis)
-    _set_kind(state, loop, ForKind.THREAD_BINDING, binding)
+    binding = ir.IterVar(None, ir.Var(thread_axis, dtype), ir.IterVar.ThreadIndex, thread_axis)
+    _set_kind(state, loop, ir.ForKind.THREAD_BINDING, binding)
 
 
 @primitive("Unroll")
@@ -599,4 +587,4 @@ def unroll(state: ScheduleState, loop: Loop) -> None:
                 v = T.axis.spatial(16, i)
                 B[v] = A[v] + T.float32(1.0)
     """
-    _set_kind(state, loop, ForKind.UNROLLED)
+    _set_kind(state, loop, ir.ForKind.UNROLLED)

@@ -5,28 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.ir import (
-    Add,
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferStore,
-    Cast,
-    For,
-    ForKind,
-    IntImm,
-    IterVar,
-    Mul,
-    PrimExpr,
-    Range,
-    SeqStmt,
-    Stmt,
-    Var,
-    post_order_visit,
-)
 from tvmagic.ir.ops import ceildiv, if_then_else, make_zero
 from tvmagic.ir.query import is_one
 from tvmagic.tir.blocks.conditions import all_of
@@ -47,7 +27,7 @@ from tvmagic.tir.schedule.requirements import (
 )
 from tvmagic.tir.schedule.state import ScheduleState
 
-TRUE = IntImm("bool", 1)
+TRUE = ir.IntImm("bool", 1)
 
 
 def _check_padding(block: StmtSRef, padding: Sequence[int]) -> None:
@@ -60,32 +40,32 @@ def _check_padding(block: StmtSRef, padding: Sequence[int]) -> None:
         )
 
 
-Access = tuple[Buffer, Sequence[PrimExpr]]
+Access = tuple[ir.Buffer, Sequence[ir.PrimExpr]]
 
 
 @dataclass
 class _Accesses:
     """What a block loads and stores, in its body and its init."""
 
-    block: Block
-    loads: list[BufferLoad] = field(default_factory=list[BufferLoad])
-    stores: list[BufferStore] = field(default_factory=list[BufferStore])
+    block: ir.Block
+    loads: list[ir.BufferLoad] = field(default_factory=list[ir.BufferLoad])
+    stores: list[ir.BufferStore] = field(default_factory=list[ir.BufferStore])
 
     def __post_init__(self) -> None:
-        post_order_visit(self.block.body, self._look)
+        ir.post_order_visit(self.block.body, self._look)
         if self.block.init is not None:
-            post_order_visit(self.block.init, self._look)
+            ir.post_order_visit(self.block.init, self._look)
 
     def _look(self, node: object) -> None:
-        if isinstance(node, BufferLoad):
+        if isinstance(node, ir.BufferLoad):
             self.loads.append(node)
-        elif isinstance(node, BufferStore):
+        elif isinstance(node, ir.BufferStore):
             self.stores.append(node)
 
     def read(self) -> list[Access]:
         """Where the block loads: in the order of its regions, which may be larger, then what is in no region, as an index
         that `cache_index` made."""
-        places: dict[Buffer, Sequence[PrimExpr]] = {}
+        places: dict[ir.Buffer, Sequence[ir.PrimExpr]] = {}
         for load in self.loads:
             places.setdefault(load.buffer, load.indices)
         written = {region.buffer for region in self.block.writes}
@@ -96,12 +76,14 @@ class _Accesses:
         return _places(self.block.writes, {store.buffer: store.indices for store in self.stores})
 
 
-def _places(regions: Sequence[BufferRegion], places: dict[Buffer, Sequence[PrimExpr]]) -> list[Access]:
+def _places(regions: Sequence[ir.BufferRegion], places: dict[ir.Buffer, Sequence[ir.PrimExpr]]) -> list[Access]:
     """The place in each region; taken out of `places`."""
     return [(r.buffer, places.pop(r.buffer, [side.min for side in r.region])) for r in regions]
 
 
-def _check_einsum(state: ScheduleState, block: StmtSRef, root: StmtSRef, padded: set[Var], accesses: _Accesses) -> None:
+def _check_einsum(
+    state: ScheduleState, block: StmtSRef, root: StmtSRef, padded: set[ir.Var], accesses: _Accesses
+) -> None:
     """Every access is at plain variables, and padding with zeros does not change what is reduced."""
 
     def refuse(why: str, code: str) -> None:
@@ -111,16 +93,16 @@ def _check_einsum(state: ScheduleState, block: StmtSRef, root: StmtSRef, padded:
         refuse("it is neither complete nor a reduction", code="pad_einsum.not_complete_or_reduction")
     for access in (*accesses.loads, *accesses.stores):
         for index in access.indices:
-            if not isinstance(index, (Var, IntImm)):
+            if not isinstance(index, (ir.Var, ir.IntImm)):
                 refuse(
                     f"it accesses buffer `{access.buffer.name}` at `{index}`, which is not a plain variable",
                     code="pad_einsum.index_not_a_variable",
                 )
-    if not isinstance(block.block.body, BufferStore):
+    if not isinstance(block.block.body, ir.BufferStore):
         refuse("its body is not one store", code="pad_einsum.not_one_store")
-    reduced = {v.var for v in block.block.iter_vars if v.iter_type == IterVar.CommReduce} & padded
+    reduced = {v.var for v in block.block.iter_vars if v.iter_type == ir.IterVar.CommReduce} & padded
     store = block.block.body
-    assert isinstance(store, BufferStore)
+    assert isinstance(store, ir.BufferStore)
     for var in padded - reduced:  # else the iterations that are added would overwrite the result
         if not any(index is var for index in store.indices):
             refuse(
@@ -129,16 +111,16 @@ def _check_einsum(state: ScheduleState, block: StmtSRef, root: StmtSRef, padded:
             )
     if reduced:
         for var in reduced:
-            if not (isinstance(store.value, Add) and _vanishes(store.value.b, var)):
+            if not (isinstance(store.value, ir.Add) and _vanishes(store.value.b, var)):
                 refuse(f"zeros along `{var.name}` would change its result", code="pad_einsum.zeros_change_result")
 
 
-def _check_outputs_whole(block: StmtSRef, padded: set[Buffer], accesses: _Accesses) -> None:
+def _check_outputs_whole(block: StmtSRef, padded: set[ir.Buffer], accesses: _Accesses) -> None:
     """The block must write all of each padded output, which is copied back as a whole."""
     extents = {v.var: v.dom.extent for v in block.block.iter_vars if v.dom is not None}
     for buffer, indices in accesses.written():
         sides = zip(indices, buffer.shape)
-        whole = [is_one(n) or (isinstance(i, Var) and i in extents and _equal(extents[i], n)) for i, n in sides]
+        whole = [is_one(n) or (isinstance(i, ir.Var) and i in extents and _equal(extents[i], n)) for i, n in sides]
         if buffer in padded and not all(whole):
             raise ScheduleError(
                 f"{block.label} writes only a part of buffer `{buffer.name}`, which would be copied back as a whole",
@@ -148,73 +130,76 @@ def _check_outputs_whole(block: StmtSRef, padded: set[Buffer], accesses: _Access
             )
 
 
-def _vanishes(value: PrimExpr, var: Var) -> bool:
+def _vanishes(value: ir.PrimExpr, var: ir.Var) -> bool:
     """Whether an expression is 0 where every buffer indexed by `var` is 0."""
-    if isinstance(value, Cast):
+    if isinstance(value, ir.Cast):
         return _vanishes(value.value, var)
-    if isinstance(value, Mul):
+    if isinstance(value, ir.Mul):
         return _vanishes(value.a, var) or _vanishes(value.b, var)
-    if isinstance(value, Add):
+    if isinstance(value, ir.Add):
         return _vanishes(value.a, var) and _vanishes(value.b, var)
-    return isinstance(value, BufferLoad) and any(i is var for i in value.indices)
+    return isinstance(value, ir.BufferLoad) and any(i is var for i in value.indices)
 
 
-def _padded_shape(buffer: Buffer, indices: Sequence[PrimExpr], extents: dict[Var, PrimExpr]) -> list[PrimExpr]:
-    return [extents[i] if isinstance(i, Var) and i in extents else size for i, size in zip(indices, buffer.shape)]
+def _padded_shape(
+    buffer: ir.Buffer, indices: Sequence[ir.PrimExpr], extents: dict[ir.Var, ir.PrimExpr]
+) -> list[ir.PrimExpr]:
+    return [extents[i] if isinstance(i, ir.Var) and i in extents else size for i, size in zip(indices, buffer.shape)]
 
 
 def _copy_nest(
-    source: Buffer, target: Buffer, shape: Sequence[PrimExpr], value_guard: Sequence[PrimExpr] | None
-) -> BlockRealize:
+    source: ir.Buffer, target: ir.Buffer, shape: Sequence[ir.PrimExpr], value_guard: Sequence[ir.PrimExpr] | None
+) -> ir.BlockRealize:
     """The block that copies between a buffer and its padded twin; zeros where the guard does not hold."""
-    variables = [Var(f"v{i}", s.dtype) for i, s in enumerate(shape)]
+    variables = [ir.Var(f"v{i}", s.dtype) for i, s in enumerate(shape)]
     iters = [
-        IterVar(Range.from_min_extent(IntImm(s.dtype, 0), s), v, IterVar.DataPar) for v, s in zip(variables, shape)
+        ir.IterVar(ir.Range.from_min_extent(ir.IntImm(s.dtype, 0), s), v, ir.IterVar.DataPar)
+        for v, s in zip(variables, shape)
     ]
-    value: PrimExpr = BufferLoad(source, variables)
+    value: ir.PrimExpr = ir.BufferLoad(source, variables)
     name = target.name
     if value_guard is None:
         name = source.name
     else:
         conditions = [v < limit for v, limit, size in zip(variables, value_guard, shape) if not _equal(limit, size)]
         value = if_then_else(all_of(conditions), value, make_zero(source.dtype))
-    block = Block(
+    block = ir.Block(
         iters,
-        [BufferRegion(source, point(variables))],
-        [BufferRegion(target, point(variables))],
+        [ir.BufferRegion(source, point(variables))],
+        [ir.BufferRegion(target, point(variables))],
         name,
-        BufferStore(target, value, variables),
+        ir.BufferStore(target, value, variables),
     )
-    loops = [Var(f"i{i}", s.dtype) for i, s in enumerate(shape)]
-    return BlockRealize(loops, TRUE, block)
+    loops = [ir.Var(f"i{i}", s.dtype) for i, s in enumerate(shape)]
+    return ir.BlockRealize(loops, TRUE, block)
 
 
-def _equal(a: PrimExpr, b: PrimExpr) -> bool:
+def _equal(a: ir.PrimExpr, b: ir.PrimExpr) -> bool:
     return a is b or Analyzer().can_prove_equal(a, b)
 
 
-def _under_loops(realize: BlockRealize) -> Stmt:
-    body: Stmt = realize
+def _under_loops(realize: ir.BlockRealize) -> ir.Stmt:
+    body: ir.Stmt = realize
     for var, value in reversed(list(zip(realize.block.iter_vars, realize.iter_values))):
-        assert var.dom is not None and isinstance(value, Var)
-        body = For(value, 0, var.dom.extent, ForKind.SERIAL, body)
+        assert var.dom is not None and isinstance(value, ir.Var)
+        body = ir.For(value, 0, var.dom.extent, ir.ForKind.SERIAL, body)
     return body
 
 
-def _own_loops(state: ScheduleState, block: StmtSRef) -> dict[Var, Var]:
+def _own_loops(state: ScheduleState, block: StmtSRef) -> dict[ir.Var, ir.Var]:
     """By its variable, the loop that each variable of a block is bound to and runs over; raises if it has none."""
     realize = state.realize_of(block)
     loops = {s.loop.loop_var: s.loop for s in state.loops_of(block)}
-    loop_of: dict[Var, Var] = {}
+    loop_of: dict[ir.Var, ir.Var] = {}
     for var, value in zip(block.block.iter_vars, realize.iter_values):
-        own = isinstance(value, Var) and value not in loop_of and value in loops and runs_over(loops[value], var)
+        own = isinstance(value, ir.Var) and value not in loop_of and value in loops and runs_over(loops[value], var)
         if not own or not is_one(realize.predicate):
             raise ScheduleError(
                 f"the variable `{var.var.name}` of {block.label} is not bound to a loop of its own",
                 block,
                 code="pad_einsum.variable_without_loop",
             )
-        assert isinstance(value, Var)
+        assert isinstance(value, ir.Var)
         loop_of[value] = var.var
     return loop_of
 
@@ -273,23 +258,25 @@ def pad_einsum(state: ScheduleState, block: BlockRef, padding: list[int]) -> Non
     for buffer in twins:
         check_no_pointer(stmt, buffer, block)
     iters = [
-        v.replace(dom=Range.from_min_extent(v.dom.min, extents[v.var])) for v in stmt.iter_vars if v.dom is not None
+        v.replace(dom=ir.Range.from_min_extent(v.dom.min, extents[v.var])) for v in stmt.iter_vars if v.dom is not None
     ]
     new = BufferReplacer(twins).visit(stmt).replace(iter_vars=tuple(iters))
     assert outermost.parent is root and outermost.stmt is not None
     body = root.block.body
-    parts = list(body.seq) if isinstance(body, SeqStmt) else [body]
+    parts = list(body.seq) if isinstance(body, ir.SeqStmt) else [body]
     place = max(outermost.seq_index, 0)
     parts[place : place + 1] = [*before, _padded_nest(state, block, new, extents), *after]
-    scope = root.block.replace(body=SeqStmt.flatten(*parts), alloc_buffers=(*root.block.alloc_buffers, *twins.values()))
+    scope = root.block.replace(
+        body=ir.SeqStmt.flatten(*parts), alloc_buffers=(*root.block.alloc_buffers, *twins.values())
+    )
     state.replace(root, scope, {root.block: scope, stmt: new})
 
 
-def _padded_extents(stmt: Block, numbers: Sequence[int]) -> tuple[dict[Var, PrimExpr], set[Var]]:
+def _padded_extents(stmt: ir.Block, numbers: Sequence[int]) -> tuple[dict[ir.Var, ir.PrimExpr], set[ir.Var]]:
     """The extents of a block's variables as multiples of some numbers, and the variables whose extent grows."""
     analyzer = Analyzer()
-    extents: dict[Var, PrimExpr] = {}
-    padded: set[Var] = set()
+    extents: dict[ir.Var, ir.PrimExpr] = {}
+    padded: set[ir.Var] = set()
     for var, number in zip(stmt.iter_vars, numbers):
         assert var.dom is not None
         extents[var.var] = analyzer.simplify(ceildiv(var.dom.extent, number) * number)
@@ -298,10 +285,10 @@ def _padded_extents(stmt: Block, numbers: Sequence[int]) -> tuple[dict[Var, Prim
     return extents, padded
 
 
-def _padded_nest(state: ScheduleState, block: StmtSRef, new: Block, extents: dict[Var, PrimExpr]) -> Stmt:
+def _padded_nest(state: ScheduleState, block: StmtSRef, new: ir.Block, extents: dict[ir.Var, ir.PrimExpr]) -> ir.Stmt:
     """The new block in its loops, those of its variables with the new extents."""
     loop_of = _own_loops(state, block)
-    nest: Stmt = state.realize_of(block).replace(block=new)
+    nest: ir.Stmt = state.realize_of(block).replace(block=new)
     for sref in reversed(state.loops_of(block)):
         loop = sref.loop
         extent = extents[loop_of[loop.loop_var]] if loop.loop_var in loop_of else loop.extent
@@ -310,12 +297,12 @@ def _padded_nest(state: ScheduleState, block: StmtSRef, new: Block, extents: dic
 
 
 def _pad_buffers(
-    accesses: _Accesses, extents: dict[Var, PrimExpr]
-) -> tuple[list[Stmt], list[Stmt], dict[Buffer, Buffer]]:
+    accesses: _Accesses, extents: dict[ir.Var, ir.PrimExpr]
+) -> tuple[list[ir.Stmt], list[ir.Stmt], dict[ir.Buffer, ir.Buffer]]:
     """The copies before and after the block, and the padded twin of each buffer that grows."""
-    before: list[Stmt] = []
-    after: list[Stmt] = []
-    twins: dict[Buffer, Buffer] = {}
+    before: list[ir.Stmt] = []
+    after: list[ir.Stmt] = []
+    twins: dict[ir.Buffer, ir.Buffer] = {}
     for side, places in (("read", accesses.read()), ("write", accesses.written())):
         for buffer, indices in places:
             shape = _padded_shape(buffer, indices, extents)

@@ -5,27 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import eval_set, uses_var
-from tvmagic.ir import (
-    Block,
-    BlockRealize,
-    BufferRegion,
-    For,
-    ForKind,
-    IntImm,
-    IterVar,
-    PrimExpr,
-    Range,
-    SeqStmt,
-    Stmt,
-    Var,
-    handles,
-    mutate_all,
-    structural_equal,
-    substitute,
-)
-from tvmagic.ir.functor import BufferRemapper
 from tvmagic.tir.blocks.domains import loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.regions import points_of_boxes
@@ -35,46 +17,46 @@ from tvmagic.tir.schedule.instruction import Loop, Loops, Sizes, primitive
 from tvmagic.tir.schedule.requirements import DependenceGuard, check_plain_loop, check_starts_at_zero, only_child
 from tvmagic.tir.schedule.state import ScheduleState
 
-TRUE = IntImm("bool", 1)
+TRUE = ir.IntImm("bool", 1)
 
 
-class _Renewer(BufferRemapper):
+class _Renewer(ir.BufferRemapper):
     """A copy of a nest with variables and buffers of its own; its blocks renamed, and narrowed to a piece."""
 
-    def __init__(self, suffix: str, domains: dict[Var, Range], values: dict[Var, PrimExpr]) -> None:
+    def __init__(self, suffix: str, domains: dict[ir.Var, ir.Range], values: dict[ir.Var, ir.PrimExpr]) -> None:
         super().__init__()
         self.suffix, self.domains, self.values = suffix, dict(domains), dict(values)
-        self.narrowed: dict[Var, Range] = {}
+        self.narrowed: dict[ir.Var, ir.Range] = {}
 
-    @handles(Var)
-    def var(self, node: Var) -> PrimExpr:
+    @ir.handles(ir.Var)
+    def var(self, node: ir.Var) -> ir.PrimExpr:
         return self.values.get(node, node)
 
-    def visit_var_def(self, var: Var) -> Var:
+    def visit_var_def(self, var: ir.Var) -> ir.Var:
         fresh = self.values[var] = var.copy_with_suffix("")
         return fresh
 
-    @handles(For)
-    def loop(self, node: For) -> Stmt:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> ir.Stmt:
         fresh = self.visit_var_def(node.loop_var)
         low, extent = self.visit(node.min), self.visit(node.extent)
-        self.domains[fresh] = Range.from_min_extent(low, extent)
+        self.domains[fresh] = ir.Range.from_min_extent(low, extent)
         return node.replace(loop_var=fresh, min=low, extent=extent, body=self.visit(node.body))
 
-    @handles(BlockRealize)
-    def realize(self, node: BlockRealize) -> Stmt:
-        values = mutate_all(self.visit, node.iter_values)
+    @ir.handles(ir.BlockRealize)
+    def realize(self, node: ir.BlockRealize) -> ir.Stmt:
+        values = ir.mutate_all(self.visit, node.iter_values)
         predicate = self.visit(node.predicate)
-        iters: list[IterVar] = []
+        iters: list[ir.IterVar] = []
         analyzer = Analyzer(self.domains)
         for var, value in zip(node.block.iter_vars, values):
             assert var.dom is not None
             fresh = self.visit_var_def(var.var)
             domain = _part(eval_set(value, self.domains).cover_range(var.dom), var.dom, analyzer)
             if (
-                var.iter_type == IterVar.CommReduce
+                var.iter_type == ir.IterVar.CommReduce
                 and node.block.init is not None
-                and not structural_equal(domain.min, var.dom.min)
+                and not ir.structural_equal(domain.min, var.dom.min)
             ):
                 domain = var.dom  # it is never cut, and its first value, at which the init runs, must be exact
             self.narrowed[fresh] = domain
@@ -82,28 +64,28 @@ class _Renewer(BufferRemapper):
         block = node.block
         for buffer in (*block.alloc_buffers, *[match.buffer for match in block.match_buffers]):
             for own in (buffer.data, buffer.elem_offset, *buffer.strides):
-                if isinstance(own, Var):
+                if isinstance(own, ir.Var):
                     self.visit_var_def(own)
         renamed = block.replace(
             iter_vars=tuple(iters),
-            reads=mutate_all(self.narrowed_region, mutate_all(self.visit, points_of_boxes(block, 0))),
-            writes=mutate_all(self.narrowed_region, mutate_all(self.visit, points_of_boxes(block, 1))),
+            reads=ir.mutate_all(self.narrowed_region, ir.mutate_all(self.visit, points_of_boxes(block, 0))),
+            writes=ir.mutate_all(self.narrowed_region, ir.mutate_all(self.visit, points_of_boxes(block, 1))),
             alloc_buffers=tuple([self.visit_buffer_def(buffer) for buffer in block.alloc_buffers]),
-            match_buffers=mutate_all(self.visit, block.match_buffers),
+            match_buffers=ir.mutate_all(self.visit, block.match_buffers),
             name_hint=f"{block.name_hint}_{self.suffix}",
             init=None if block.init is None else self.visit(block.init),
             body=self.visit(block.body),
         )
         return node.replace(iter_values=values, predicate=predicate, block=renamed)
 
-    def narrowed_region(self, region: BufferRegion) -> BufferRegion:
+    def narrowed_region(self, region: ir.BufferRegion) -> ir.BufferRegion:
         """The box of the domains, if the region is a point of block variables."""
-        sides = [self.narrowed.get(r.min) if isinstance(r.min, Var) else None for r in region.region]
+        sides = [self.narrowed.get(r.min) if isinstance(r.min, ir.Var) else None for r in region.region]
         found = [side for side in sides if side is not None]
         return region.replace(region=tuple(found)) if len(found) == len(sides) else region
 
 
-def _part(values: Range, whole: Range, analyzer: Analyzer) -> Range:
+def _part(values: ir.Range, whole: ir.Range, analyzer: Analyzer) -> ir.Range:
     """The values that the loops of a piece give a variable, without those known to be outside its domain `whole`.
 
     A condition leaves them out. The piece in which there are no others never runs, so that its domain may stay whole.
@@ -113,12 +95,14 @@ def _part(values: Range, whole: Range, analyzer: Analyzer) -> Range:
     if not (below or beyond):
         return values
     first, end = whole.min if below else values.min, last if beyond else end
-    return whole if analyzer.can_prove(end <= first) else Range.from_min_extent(first, analyzer.simplify(end - first))
+    return (
+        whole if analyzer.can_prove(end <= first) else ir.Range.from_min_extent(first, analyzer.simplify(end - first))
+    )
 
 
 def _piece_sizes(loop: StmtSRef, factors: Sequence[int | None]) -> list[int]:
     extent = loop.loop.extent
-    if not isinstance(extent, IntImm):
+    if not isinstance(extent, ir.IntImm):
         raise ScheduleError(
             f"{loop.label} has the symbolic extent `{extent}`, which cannot be partitioned",
             loop,
@@ -149,7 +133,7 @@ def _check_no_split_reduction(state: ScheduleState, loop: StmtSRef) -> None:
             continue
         realize = state.realize_of(block)
         for var, value in zip(block.block.iter_vars, realize.iter_values):
-            if var.iter_type == IterVar.CommReduce and uses_var(value, {loop.loop.loop_var}):
+            if var.iter_type == ir.IterVar.CommReduce and uses_var(value, {loop.loop.loop_var}):
                 raise ScheduleError(
                     f"each piece of {loop.label} would run the init of {block.label} again, which gives a wrong result",
                     loop,
@@ -159,8 +143,8 @@ def _check_no_split_reduction(state: ScheduleState, loop: StmtSRef) -> None:
                 )
 
 
-def _opaque(name: str, body: Stmt) -> BlockRealize:
-    return BlockRealize([], TRUE, Block([], [], [], name, body))
+def _opaque(name: str, body: ir.Stmt) -> ir.BlockRealize:
+    return ir.BlockRealize([], TRUE, ir.Block([], [], [], name, body))
 
 
 @primitive("LoopPartition")
@@ -215,19 +199,19 @@ def loop_partition(state: ScheduleState, loop: Loop, factors: Sizes, preserve_un
     stmt = loop.loop
     name = state.child_blocks(loop)[0].block.name_hint
     outer = state.loops_of(loop)
-    pieces: list[Stmt] = []
-    loops: list[For] = []
+    pieces: list[ir.Stmt] = []
+    loops: list[ir.For] = []
     start = 0
     for i, size in enumerate(sizes):
         var = stmt.loop_var.copy_with_suffix(str(i))
-        low = IntImm(var.dtype, start)
-        domains = {**loop_domains(outer), var: Range.from_min_extent(low, IntImm(var.dtype, size))}
+        low = ir.IntImm(var.dtype, start)
+        domains = {**loop_domains(outer), var: ir.Range.from_min_extent(low, ir.IntImm(var.dtype, size))}
         body = _Renewer(var.name, domains, {stmt.loop_var: var}).visit(stmt.body)
-        piece = For(var, low, size, ForKind.SERIAL, body, span=stmt.span)
+        piece = ir.For(var, low, size, ir.ForKind.SERIAL, body, span=stmt.span)
         loops.append(piece)
         pieces.append(_opaque(f"{name}_{var.name}_partition", piece))
         start += size
-    state.replace(loop, _opaque(f"{name}_{stmt.loop_var.name}_common", SeqStmt(pieces)))
+    state.replace(loop, _opaque(f"{name}_{stmt.loop_var.name}_common", ir.SeqStmt(pieces)))
     return [state.sref_of(piece) for piece in loops]
 
 
@@ -269,7 +253,7 @@ def _check_mergeable(nests: Sequence[Sequence[StmtSRef]]) -> None:
     first = nests[0]
     for nest in nests[1:]:
         same = len(nest) == len(first) and all(
-            structural_equal(a.loop.extent, b.loop.extent) for a, b in zip(first, nest)
+            ir.structural_equal(a.loop.extent, b.loop.extent) for a, b in zip(first, nest)
         )
         if not same:
             extents = [[str(s.loop.extent) for s in n] for n in (first, nest)]
@@ -338,7 +322,7 @@ def merge(state: ScheduleState, *loops: Loops) -> Loop:
     body = top.stmt.body
     first = nests[0][0].seq_index
     side_by_side = [nest[0].seq_index for nest in nests] == list(range(first, first + len(nests)))
-    if not isinstance(body, SeqStmt) or first < 0 or not side_by_side:
+    if not isinstance(body, ir.SeqStmt) or first < 0 or not side_by_side:
         raise ScheduleError(
             "the loops to merge must be directly one after the other", *chosen, code="merge.not_adjacent"
         )
@@ -346,18 +330,18 @@ def merge(state: ScheduleState, *loops: Loops) -> Loop:
     _check_dependences(state, nests, scope)
     guard = DependenceGuard(state, scope)
     merged_vars = [s.loop.loop_var.copy_with_suffix("_m") for s in nests[0]]
-    bodies: list[Stmt] = []
+    bodies: list[ir.Stmt] = []
     for nest in nests:
-        values: dict[Var, PrimExpr] = {s.loop.loop_var: v for s, v in zip(nest, merged_vars)}
-        bodies.append(substitute(nest[-1].loop.body, values))
-    merged: Any = SeqStmt.flatten(*bodies)
-    innermost: For | None = None
+        values: dict[ir.Var, ir.PrimExpr] = {s.loop.loop_var: v for s, v in zip(nest, merged_vars)}
+        bodies.append(ir.substitute(nest[-1].loop.body, values))
+    merged: Any = ir.SeqStmt.flatten(*bodies)
+    innermost: ir.For | None = None
     for var, sref in zip(reversed(merged_vars), reversed(nests[0])):
-        merged = For(var, 0, sref.loop.extent, ForKind.SERIAL, merged, span=sref.loop.span)
+        merged = ir.For(var, 0, sref.loop.extent, ir.ForKind.SERIAL, merged, span=sref.loop.span)
         innermost = innermost or merged
     parts = (*body.seq[:first], merged, *body.seq[first + len(nests) :])
-    new = top.stmt.replace(body=SeqStmt.flatten(*parts))
-    state.replace(top, new, {top.block: new} if isinstance(new, Block) else None)
+    new = top.stmt.replace(body=ir.SeqStmt.flatten(*parts))
+    state.replace(top, new, {top.block: new} if isinstance(new, ir.Block) else None)
     guard.check()
     assert innermost is not None
     return state.sref_of(innermost)

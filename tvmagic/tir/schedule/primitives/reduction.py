@@ -4,20 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.arith.iter_map import detect_iter_map
-from tvmagic.ir import (
-    Block,
-    BlockRealize,
-    For,
-    IntImm,
-    IterVar,
-    PrimExpr,
-    SeqStmt,
-    Stmt,
-    Var,
-    substitute,
-)
 from tvmagic.ir.query import is_one
 from tvmagic.tir.blocks.conditions import all_of, condition_of_some, conjuncts
 from tvmagic.tir.blocks.domains import loop_domains
@@ -41,10 +30,10 @@ def _loops_from(loops: list[StmtSRef], loop: StmtSRef, block: StmtSRef) -> list[
     return loops[loops.index(loop) :]
 
 
-def _check_above_reduction(realize: BlockRealize, loops: list[StmtSRef], loop: StmtSRef) -> None:
+def _check_above_reduction(realize: ir.BlockRealize, loops: list[StmtSRef], loop: StmtSRef) -> None:
     above = {sref.loop.loop_var for sref in loops[: loops.index(loop)]}
     for var, value in zip(realize.block.iter_vars, realize.iter_values):
-        if var.iter_type == IterVar.CommReduce and uses_var(value, above):
+        if var.iter_type == ir.IterVar.CommReduce and uses_var(value, above):
             raise ScheduleError(
                 f"{loop.label} must be outside all loops that the reduction uses; `{var.var.name}` uses one above it",
                 loop,
@@ -53,7 +42,7 @@ def _check_above_reduction(realize: BlockRealize, loops: list[StmtSRef], loop: S
             )
 
 
-def check_not_repeated(block: StmtSRef, realize: BlockRealize, loops: list[StmtSRef], inner: list[StmtSRef]) -> None:
+def check_not_repeated(block: StmtSRef, realize: ir.BlockRealize, loops: list[StmtSRef], inner: list[StmtSRef]) -> None:
     """The inner loops must run the block once for each of its elements, for the init before them runs once."""
     used = [s for s in loops if any(uses_var(v, {s.loop.loop_var}) for v in realize.iter_values)]
     for sref in inner:
@@ -68,7 +57,7 @@ def check_not_repeated(block: StmtSRef, realize: BlockRealize, loops: list[StmtS
     used_inside = [s for s in used if s in inner]
     variables = {s.loop.loop_var for s in used_inside}
     inside = all_of([c for c in conjuncts(realize.predicate) if uses_var(c, variables)])
-    always = IntImm("bool", 1)  # if all iterations have values of their own, those that a condition leaves have, too
+    always = ir.IntImm("bool", 1)  # if all iterations have values of their own, those that a condition leaves have, too
     once = not used_inside or any(
         detect_iter_map(realize.iter_values, loop_domains(part), condition, "bijective").indices
         for part, condition in ((used_inside, inside), (used, realize.predicate), (used_inside, always))
@@ -83,32 +72,32 @@ def check_not_repeated(block: StmtSRef, realize: BlockRealize, loops: list[StmtS
         )
 
 
-def _init_block(realize: BlockRealize) -> tuple[Block, list[PrimExpr]]:
+def _init_block(realize: ir.BlockRealize) -> tuple[ir.Block, list[ir.PrimExpr]]:
     """The block that initializes, with variables of its own, and what they are bound to."""
     block = realize.block
-    renamed: dict[Var, PrimExpr] = {}
-    iters: list[IterVar] = []
-    values: list[PrimExpr] = []
+    renamed: dict[ir.Var, ir.PrimExpr] = {}
+    iters: list[ir.IterVar] = []
+    values: list[ir.PrimExpr] = []
     for var, value in zip(block.iter_vars, realize.iter_values):
-        if var.iter_type == IterVar.DataPar:
+        if var.iter_type == ir.IterVar.DataPar:
             fresh = var.var.copy_with_suffix("")
             renamed[var.var] = fresh
             iters.append(var.replace(var=fresh))
             values.append(value)
     assert block.init is not None
-    init = Block(
+    init = ir.Block(
         iters,
         [],
-        [substitute(region, renamed) for region in block.writes],
+        [ir.substitute(region, renamed) for region in block.writes],
         block.name_hint + "_init",
-        substitute(block.init, renamed),
+        ir.substitute(block.init, renamed),
         annotations=block.annotations,
         span=block.span,
     )
     return init, values
 
 
-def _update_block(block: Block) -> Block:
+def _update_block(block: ir.Block) -> ir.Block:
     """The block without its init, which now reads what it writes."""
     read = {region.buffer for region in block.reads}
     added = [region for region in block.writes if region.buffer not in read]
@@ -157,8 +146,8 @@ def decompose_reduction(state: ScheduleState, block: BlockRef, loop: Loop) -> Bl
     init, values = _init_block(realize)
     dropped = loop_domains([s for s in inner if not any(uses_var(v, {s.loop.loop_var}) for v in values)])
     predicate = condition_of_some(realize.predicate, dropped, block)
-    nest: Stmt = BlockRealize(values, predicate, init)
-    renamed: dict[Var, PrimExpr] = {}
+    nest: ir.Stmt = ir.BlockRealize(values, predicate, init)
+    renamed: dict[ir.Var, ir.PrimExpr] = {}
     for sref in reversed(inner):
         old = sref.loop
         if old.loop_var not in dropped:
@@ -168,21 +157,21 @@ def decompose_reduction(state: ScheduleState, block: BlockRef, loop: Loop) -> Bl
             if binding is not None:  # the same threads, under a variable of its own
                 binding = binding.replace(var=binding.var.copy_with_suffix(""))
             nest = old.replace(loop_var=fresh, body=nest, thread_binding=binding)
-    nest = substitute(nest, renamed)
+    nest = ir.substitute(nest, renamed)
     update = _update_block(block.block)
-    body: Stmt = _with_block(loop, block, update)
+    body: ir.Stmt = _with_block(loop, block, update)
     parent = loop.parent
     assert parent is not None and parent.stmt is not None
-    both = SeqStmt([nest, body])
+    both = ir.SeqStmt([nest, body])
     new = parent.stmt.replace(body=replace_child(parent.stmt.body, loop.loop, both, loop.seq_index))
     reuse = {block.block: update}
-    if isinstance(new, Block):
+    if isinstance(new, ir.Block):
         reuse[parent.block] = new
     state.replace(parent, new, reuse)
     return state.sref_of(_find_block(nest))
 
 
-def _with_block(loop: StmtSRef, block: StmtSRef, new: Block) -> Stmt:
+def _with_block(loop: StmtSRef, block: StmtSRef, new: ir.Block) -> ir.Stmt:
     """The loop's statement with one block below it replaced."""
     old_child: Any = block.block
     replacement: Any = new
@@ -195,8 +184,8 @@ def _with_block(loop: StmtSRef, block: StmtSRef, new: Block) -> Stmt:
     return replacement
 
 
-def _find_block(stmt: Stmt) -> Block:
-    while isinstance(stmt, For):
+def _find_block(stmt: ir.Stmt) -> ir.Block:
+    while isinstance(stmt, ir.For):
         stmt = stmt.body
-    assert isinstance(stmt, BlockRealize)
+    assert isinstance(stmt, ir.BlockRealize)
     return stmt.block

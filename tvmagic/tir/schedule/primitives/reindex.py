@@ -5,30 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.index_map import IndexMap
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.arith.iter_map import detect_iter_map
-from tvmagic.ir import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferStore,
-    For,
-    ForKind,
-    IntImm,
-    IterVar,
-    PrimExpr,
-    Range,
-    Stmt,
-    Var,
-    Visitor,
-    handles,
-    structural_equal,
-    substitute,
-)
 from tvmagic.ir.query import variables_in
 from tvmagic.tir.blocks.conditions import condition_of_some, runs_everywhere
 from tvmagic.tir.blocks.domains import iter_domains, loop_domains
@@ -43,15 +24,17 @@ from tvmagic.tir.schedule.primitives.layout import prepare_block_map
 from tvmagic.tir.schedule.requirements import check_loops_unused, check_not_in_place, region_at, scope_root
 from tvmagic.tir.schedule.state import ScheduleState
 
-TRUE = IntImm("bool", 1)
+TRUE = ir.IntImm("bool", 1)
 
 
-def point(indices: Sequence[PrimExpr]) -> list[Range]:
+def point(indices: Sequence[ir.PrimExpr]) -> list[ir.Range]:
     """The region of one element."""
-    return [Range.from_min_extent(i, IntImm(i.dtype, 1)) for i in indices]
+    return [ir.Range.from_min_extent(i, ir.IntImm(i.dtype, 1)) for i in indices]
 
 
-def reordered_buffer(buffer: Buffer, suffix: str, shape: Sequence[PrimExpr], scope: str | None = None) -> Buffer:
+def reordered_buffer(
+    buffer: ir.Buffer, suffix: str, shape: Sequence[ir.PrimExpr], scope: str | None = None
+) -> ir.Buffer:
     """A new buffer of the elements of `buffer` in another shape, named after it."""
     return new_buffer(buffer, f"{buffer.name}_{suffix}", scope, shape).replace(axis_separators=())
 
@@ -60,13 +43,19 @@ class BlockAccessRewriter(CacheRewriter):
     """Puts the copy in, and lets one block access it at new indices in place of the old buffer."""
 
     def __init__(
-        self, scope: StmtSRef, block: StmtSRef, cache: CacheStage, old: Buffer, new: Buffer, indices: Sequence[PrimExpr]
+        self,
+        scope: StmtSRef,
+        block: StmtSRef,
+        cache: CacheStage,
+        old: ir.Buffer,
+        new: ir.Buffer,
+        indices: Sequence[ir.PrimExpr],
     ) -> None:
         super().__init__(scope, cache, old, new)
         self.target, self.indices = block.block, tuple(indices)
 
-    @handles(Block)
-    def block(self, node: Block) -> Block:
+    @ir.handles(ir.Block)
+    def block(self, node: ir.Block) -> ir.Block:
         if node is self.scope.stmt:
             return self.scope_block(node)
         if node is not self.target:
@@ -74,7 +63,7 @@ class BlockAccessRewriter(CacheRewriter):
         self.active = True
         new = self.visit_children(node)
         self.active = False
-        region = BufferRegion(self.new, point(self.indices))
+        region = ir.BufferRegion(self.new, point(self.indices))
         new = new.replace(
             reads=tuple([region if r.buffer is self.old else r for r in new.reads]),
             writes=tuple([region if r.buffer is self.old else r for r in new.writes]),
@@ -82,14 +71,14 @@ class BlockAccessRewriter(CacheRewriter):
         self.reuse.note(node, new)
         return new
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> PrimExpr:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> ir.PrimExpr:
         if self.active and node.buffer is self.old:
-            return BufferLoad(self.new, self.indices, node.predicate, node.span)
+            return ir.BufferLoad(self.new, self.indices, node.predicate, node.span)
         return self.visit_children(node)
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> BufferStore:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> ir.BufferStore:
         if self.active and node.buffer is self.old:
             return node.replace(buffer=self.new, indices=self.indices, value=self.visit(node.value))
         return self.visit_children(node)
@@ -98,15 +87,15 @@ class BlockAccessRewriter(CacheRewriter):
 # ---------------------------------------------------------------------------- reindex
 
 
-class _SingleAccess(Visitor):
+class _SingleAccess(ir.Visitor):
     """The indices at which a leaf block accesses a buffer, the same each time."""
 
-    def __init__(self, block: StmtSRef, buffer: Buffer) -> None:
+    def __init__(self, block: StmtSRef, buffer: ir.Buffer) -> None:
         self.label, self.root, self.buffer = block, block.block, buffer
-        self.indices: tuple[PrimExpr, ...] | None = None
-        self.inside: set[Var] = set()
+        self.indices: tuple[ir.PrimExpr, ...] | None = None
+        self.inside: set[ir.Var] = set()
 
-    def find(self) -> tuple[PrimExpr, ...]:
+    def find(self) -> tuple[ir.PrimExpr, ...]:
         if any(match.source.buffer is self.buffer for match in self.root.match_buffers):
             self.fail("is matched, in part and so under another name,", code="reindex.buffer_matched")
         self.visit(self.root.body)
@@ -123,39 +112,39 @@ class _SingleAccess(Visitor):
                 )
         return self.indices
 
-    @handles(For)
-    def loop(self, node: For) -> None:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> None:
         self.inside.add(node.loop_var)
         self.visit_children(node)
 
     def fail(self, why: str, code: str) -> None:
         raise ScheduleError(f"buffer `{self.buffer.name}` {why} in {self.label.label}", self.label, code=code)
 
-    @handles(BlockRealize)
-    def inner(self, node: BlockRealize) -> None:
+    @ir.handles(ir.BlockRealize)
+    def inner(self, node: ir.BlockRealize) -> None:
         raise ScheduleError(
             f"{self.label.label} must be a leaf block, it holds block `{node.block.name_hint}`",
             self.label,
             code="reindex.not_a_leaf_block",
         )
 
-    @handles(BufferLoad, BufferStore)
+    @ir.handles(ir.BufferLoad, ir.BufferStore)
     def access(self, node: Any) -> None:
         self.visit_children(node)
         if node.buffer is not self.buffer:
             return
         if self.indices is None:
             self.indices = node.indices
-        elif not all(structural_equal(a, b) for a, b in zip(self.indices, node.indices)):
+        elif not all(ir.structural_equal(a, b) for a, b in zip(self.indices, node.indices)):
             self.fail("is accessed at different indices", code="reindex.different_indices")
 
-    @handles(Var)
-    def var(self, node: Var) -> None:
+    @ir.handles(ir.Var)
+    def var(self, node: ir.Var) -> None:
         if node is self.buffer.data:
             self.fail("is used by its pointer", code="reindex.buffer_used_by_pointer")
 
 
-def _check_not_updated(state: ScheduleState, block: StmtSRef, buffer: Buffer, read: bool) -> None:
+def _check_not_updated(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer, read: bool) -> None:
     """The block must not go on from what is in the buffer; a copy for reading alone would not see its own results."""
     check_not_in_place(state, block, buffer, "use cache_inplace")
     if read and any(w.buffer is buffer for w in block.block.writes):
@@ -167,7 +156,7 @@ def _check_not_updated(state: ScheduleState, block: StmtSRef, buffer: Buffer, re
         )
 
 
-def _check_all_copied_back(state: ScheduleState, block: StmtSRef, buffer: Buffer, scope: StmtSRef) -> None:
+def _check_all_copied_back(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer, scope: StmtSRef) -> None:
     """The block must run for all of its variables' domains, over which the copy back runs."""
     realize = state.realize_of(block)
     if buffer in scope.block.alloc_buffers and state.get_block_scope(scope).buffer_writers.get(buffer) == [block]:
@@ -182,41 +171,46 @@ def _check_all_copied_back(state: ScheduleState, block: StmtSRef, buffer: Buffer
         )
 
 
-def _simplified(index: PrimExpr, analyzer: Analyzer) -> PrimExpr:
+def _simplified(index: ir.PrimExpr, analyzer: Analyzer) -> ir.PrimExpr:
     """The index simplified, unless it would become a constant."""
     simple = analyzer.simplify(index)
-    return index if isinstance(simple, IntImm) else simple
+    return index if isinstance(simple, ir.IntImm) else simple
 
 
 def _reindex_stage(
-    block: Block, cache: CacheStage, used: set[Var], indices: Sequence[PrimExpr], region: BufferRegion, read: bool
+    block: ir.Block,
+    cache: CacheStage,
+    used: set[ir.Var],
+    indices: Sequence[ir.PrimExpr],
+    region: ir.BufferRegion,
+    read: bool,
 ) -> None:
     """The loops that copy between the buffer at its indices and the new one at the block's variables."""
-    iters: list[IterVar] = []
-    renamed: dict[Var, PrimExpr] = {}
+    iters: list[ir.IterVar] = []
+    renamed: dict[ir.Var, ir.PrimExpr] = {}
     for var in block.iter_vars:
         if var.var in used:
-            fresh = Var(f"v{len(iters)}", var.var.dtype)
+            fresh = ir.Var(f"v{len(iters)}", var.var.dtype)
             renamed[var.var] = fresh
-            iters.append(IterVar(var.dom, fresh, IterVar.DataPar))
+            iters.append(ir.IterVar(var.dom, fresh, ir.IterVar.DataPar))
     new_indices = [v.var for v in iters]
-    old_indices = [substitute(i, renamed) for i in indices]
-    old_region = substitute(region, renamed)
-    new_region = BufferRegion(cache.target if read else cache.source, point(new_indices))
+    old_indices = [ir.substitute(i, renamed) for i in indices]
+    old_region = ir.substitute(region, renamed)
+    new_region = ir.BufferRegion(cache.target if read else cache.source, point(new_indices))
     reads, writes = (old_region, new_region) if read else (new_region, old_region)
     load_at, store_at = (old_indices, new_indices) if read else (new_indices, old_indices)
-    cache.block = Block(
+    cache.block = ir.Block(
         iters,
         [reads],
         [writes],
         f"{cache.target.name}_reindex",
-        BufferStore(cache.target, BufferLoad(cache.source, load_at), store_at),
+        ir.BufferStore(cache.target, ir.BufferLoad(cache.source, load_at), store_at),
     )
-    loops = [Var(f"ax{i}", v.var.dtype) for i, v in enumerate(iters)]
-    nest: Stmt = BlockRealize(loops, TRUE, cache.block)
+    loops = [ir.Var(f"ax{i}", v.var.dtype) for i, v in enumerate(iters)]
+    nest: ir.Stmt = ir.BlockRealize(loops, TRUE, cache.block)
     for var, it in zip(reversed(loops), reversed(iters)):
         assert it.dom is not None
-        nest = For(var, it.dom.min, it.dom.extent, ForKind.SERIAL, nest)
+        nest = ir.For(var, it.dom.min, it.dom.extent, ir.ForKind.SERIAL, nest)
     cache.stage = nest
 
 
@@ -274,13 +268,13 @@ def reindex(state: ScheduleState, block: BlockRef, buffer: Any) -> BlockRef:
     place = _place_beside(state, block, scope, old, read) + (0 if read else 1)
     source, target = (old, new) if read else (new, old)
     cache = CacheStage(source, target, new, scope, place)
-    region = BufferRegion(old, point(indices))
+    region = ir.BufferRegion(old, point(indices))
     _reindex_stage(block.block, cache, used, indices, region, read)
     accessed = [v.var for v in block.block.iter_vars if v.var in used]
     return put_stage(state, scope, BlockAccessRewriter(scope, block, cache, old, new, accessed))
 
 
-def _place_beside(state: ScheduleState, block: StmtSRef, scope: StmtSRef, buffer: Buffer, read: bool) -> int:
+def _place_beside(state: ScheduleState, block: StmtSRef, scope: StmtSRef, buffer: ir.Buffer, read: bool) -> int:
     """The place in the scope of the nest that holds the block, if a copy made beside it is in time."""
     top = block
     while top.parent is not scope:
@@ -318,8 +312,8 @@ def _prepare_map(argument: str, side: str) -> Callable[..., dict[str, Any]]:
 
 
 def _mapped_buffer(
-    block: StmtSRef, region: BufferRegion, storage_scope: str, index_map: IndexMap, what: str
-) -> tuple[Buffer, list[PrimExpr]]:
+    block: StmtSRef, region: ir.BufferRegion, storage_scope: str, index_map: IndexMap, what: str
+) -> tuple[ir.Buffer, list[ir.PrimExpr]]:
     """The new buffer, and the indices in it of the element that the block accesses."""
     analyzer = Analyzer()
     if not all(analyzer.can_prove_equal(r.extent, 1) for r in region.region):
@@ -359,14 +353,14 @@ def _mapped_buffer(
     return reordered_buffer(region.buffer, storage_scope, shape, storage_scope), indices
 
 
-def _check_one_to_one(block: StmtSRef, region: BufferRegion, indices: Sequence[PrimExpr]) -> None:
+def _check_one_to_one(block: StmtSRef, region: ir.BufferRegion, indices: Sequence[ir.PrimExpr]) -> None:
     """No two elements of the old buffer may meet at one place of the new one.
 
     An old index that is a new index too is known from it; the other new indices must tell the variables of the
     other old indices.
     """
     old = [r.min for r in region.region]
-    rest = [i for i in old if not any(structural_equal(i, n) for n in indices)]
+    rest = [i for i in old if not any(ir.structural_equal(i, n) for n in indices)]
     domains = {
         v.var: v.dom for v in block.block.iter_vars if v.dom is not None and any(uses_var(i, {v.var}) for i in rest)
     }
@@ -386,8 +380,8 @@ def _mapped_stage(
     state: ScheduleState,
     block: StmtSRef,
     cache: CacheStage,
-    region: BufferRegion,
-    indices: Sequence[PrimExpr],
+    region: ir.BufferRegion,
+    indices: Sequence[ir.PrimExpr],
     read: bool,
 ) -> None:
     """The loops that copy, over the loops of the block that its element depends on; those around the copy are shared."""
@@ -395,36 +389,40 @@ def _mapped_stage(
     around = {cache.place, *cache.place.ancestors()}
     own = [sref for sref in state.loops_of(block) if sref not in around]
     loops = [sref.loop for sref in own]
-    loop_names: dict[Var, PrimExpr] = {s.loop_var: s.loop_var.copy_with_suffix("") for s in loops}
-    renamed: dict[Var, PrimExpr] = {}
-    iters: list[IterVar] = []
-    values: list[PrimExpr] = []
+    loop_names: dict[ir.Var, ir.PrimExpr] = {s.loop_var: s.loop_var.copy_with_suffix("") for s in loops}
+    renamed: dict[ir.Var, ir.PrimExpr] = {}
+    iters: list[ir.IterVar] = []
+    values: list[ir.PrimExpr] = []
     for var, value in zip(realize.block.iter_vars, realize.iter_values):
         if any(uses_var(i, {var.var}) for i in indices):
             fresh = var.var.copy_with_suffix("")
             renamed[var.var] = fresh
-            iters.append(IterVar(var.dom, fresh, IterVar.DataPar))
+            iters.append(ir.IterVar(var.dom, fresh, ir.IterVar.DataPar))
             values.append(value)
     kept = [s for s in loops if any(uses_var(v, {s.loop_var}) for v in values)]
     dropped = loop_domains([s for s in own if s.loop not in kept])
     predicate = condition_of_some(realize.predicate, dropped, block)
-    new_indices = [substitute(i, renamed) for i in indices]
-    old_region = substitute(region, renamed)
+    new_indices = [ir.substitute(i, renamed) for i in indices]
+    old_region = ir.substitute(region, renamed)
     old_indices = [r.min for r in old_region.region]
-    new_region = BufferRegion(cache.buffer, point(new_indices))
+    new_region = ir.BufferRegion(cache.buffer, point(new_indices))
     reads, writes = (old_region, new_region) if read else (new_region, old_region)
     load_at, store_at = (old_indices, new_indices) if read else (new_indices, old_indices)
     name = cache.buffer.name
-    body = BufferStore(cache.target, BufferLoad(cache.source, load_at), store_at)
-    cache.block = Block(iters, [reads], [writes], name, body)
-    nest: Stmt = BlockRealize(
-        [substitute(v, loop_names) for v in values], substitute(predicate, loop_names), cache.block
+    body = ir.BufferStore(cache.target, ir.BufferLoad(cache.source, load_at), store_at)
+    cache.block = ir.Block(iters, [reads], [writes], name, body)
+    nest: ir.Stmt = ir.BlockRealize(
+        [ir.substitute(v, loop_names) for v in values], ir.substitute(predicate, loop_names), cache.block
     )
     for loop in reversed(kept):
         fresh_var = loop_names[loop.loop_var]
-        assert isinstance(fresh_var, Var)
-        nest = For(
-            fresh_var, substitute(loop.min, loop_names), substitute(loop.extent, loop_names), ForKind.SERIAL, nest
+        assert isinstance(fresh_var, ir.Var)
+        nest = ir.For(
+            fresh_var,
+            ir.substitute(loop.min, loop_names),
+            ir.substitute(loop.extent, loop_names),
+            ir.ForKind.SERIAL,
+            nest,
         )
     cache.stage = nest
 

@@ -5,28 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import uses_var
-from tvmagic.ir import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferStore,
-    For,
-    ForKind,
-    IntImm,
-    IterVar,
-    Mutator,
-    PrimExpr,
-    Range,
-    SeqStmt,
-    Stmt,
-    Var,
-    handles,
-    substitute,
-)
 from tvmagic.ir.query import is_one, variables_in
 from tvmagic.tir.blocks.conditions import condition_of_some, conjuncts
 from tvmagic.tir.blocks.domains import loop_domains
@@ -51,20 +32,20 @@ from tvmagic.tir.schedule.state import ScheduleState, children_of, replace_child
 class _Iters:
     """The variables of a new block, what they are bound to, and the old ones in terms of them."""
 
-    iters: list[IterVar] = field(default_factory=list[IterVar])
-    values: list[PrimExpr] = field(default_factory=list[PrimExpr])
-    old: dict[Var, PrimExpr] = field(default_factory=dict[Var, PrimExpr])
-    by_loop: dict[Var, PrimExpr] = field(default_factory=dict[Var, PrimExpr])
+    iters: list[ir.IterVar] = field(default_factory=list[ir.IterVar])
+    values: list[ir.PrimExpr] = field(default_factory=list[ir.PrimExpr])
+    old: dict[ir.Var, ir.PrimExpr] = field(default_factory=dict[ir.Var, ir.PrimExpr])
+    by_loop: dict[ir.Var, ir.PrimExpr] = field(default_factory=dict[ir.Var, ir.PrimExpr])
 
-    def add_loop(self, loop: For, iter_type: int) -> Var:
+    def add_loop(self, loop: ir.For, iter_type: int) -> ir.Var:
         """A variable that runs over a loop."""
-        var = Var("v" + loop.loop_var.name, loop.loop_var.dtype)
-        self.iters.append(IterVar(Range.from_min_extent(loop.min, loop.extent), var, iter_type))
+        var = ir.Var("v" + loop.loop_var.name, loop.loop_var.dtype)
+        self.iters.append(ir.IterVar(ir.Range.from_min_extent(loop.min, loop.extent), var, iter_type))
         self.values.append(loop.loop_var)
         self.by_loop[loop.loop_var] = var
         return var
 
-    def keep(self, axis: IterVar, value: PrimExpr) -> None:
+    def keep(self, axis: ir.IterVar, value: ir.PrimExpr) -> None:
         """A variable of the old block, under its name and bound as it was."""
         fresh = axis.var.copy_with_suffix("")
         self.iters.append(axis.replace(var=fresh))
@@ -72,7 +53,7 @@ class _Iters:
         self.old[axis.var] = fresh
 
 
-def _types_using(realize: BlockRealize, loop_var: Var) -> set[int]:
+def _types_using(realize: ir.BlockRealize, loop_var: ir.Var) -> set[int]:
     """The types of the variables that are bound to a loop."""
     pairs = zip(realize.block.iter_vars, realize.iter_values)
     return {v.iter_type for v, value in pairs if uses_var(value, {loop_var})}
@@ -84,11 +65,11 @@ def _check(state: ScheduleState, loop: StmtSRef, block: StmtSRef, factor_axis: i
     check_loops_unused(state, block)
     check_reduction(state, block, root)
     check_no_matches(block)
-    if loop.loop.kind != ForKind.SERIAL:
+    if loop.loop.kind != ir.ForKind.SERIAL:
         raise ScheduleError(f"{loop.label} must be a serial loop", loop, code="rfactor.loop_not_serial")
     realize = state.realize_of(block)
     unused = is_one(loop.loop.extent) and not _types_using(realize, loop.loop.loop_var)
-    if not unused and _types_using(realize, loop.loop.loop_var) != {IterVar.CommReduce}:
+    if not unused and _types_using(realize, loop.loop.loop_var) != {ir.IterVar.CommReduce}:
         raise ScheduleError(
             f"{loop.label} must be used by reduced variables alone",
             loop,
@@ -128,11 +109,12 @@ def _check_first_of_several(state: ScheduleState, block: StmtSRef, loop: StmtSRe
     inner = loops[loops.index(loop) + 1 :]
     first = bool(inner) and children_of(loop.loop)[0][0] is inner[0].stmt
     outer_reduces = any(
-        IterVar.CommReduce in _types_using(state.realize_of(block), s.loop.loop_var) for s in loops[: loops.index(loop)]
+        ir.IterVar.CommReduce in _types_using(state.realize_of(block), s.loop.loop_var)
+        for s in loops[: loops.index(loop)]
     )
     scope = state.get_block_scope(state.scope_of(block))
     overwritten = [other for other in scope.overwriters(block) if loop in state.loops_of(other)]
-    if types != {IterVar.DataPar} or not first or outer_reduces or overwritten:
+    if types != {ir.IterVar.DataPar} or not first or outer_reduces or overwritten:
         raise ScheduleError(
             f"{loop.label} must hold the reduction alone, or be data parallel with the reduction in front of the others, which "
             "may not write what it reads",
@@ -142,81 +124,83 @@ def _check_first_of_several(state: ScheduleState, block: StmtSRef, loop: StmtSRe
         )
 
 
-def _partial_iters(realize: BlockRealize, loops: list[StmtSRef], loop: For) -> _Iters:
+def _partial_iters(realize: ir.BlockRealize, loops: list[StmtSRef], loop: ir.For) -> _Iters:
     """The variables of the block of partial results: the factored loop is data parallel there."""
     result = _Iters()
-    result.add_loop(loop, IterVar.DataPar)
+    result.add_loop(loop, ir.IterVar.DataPar)
     by_var = {s.loop.loop_var: s.loop for s in loops}
     for var, value in zip(realize.block.iter_vars, realize.iter_values):
-        if var.iter_type == IterVar.DataPar or not uses_var(value, {loop.loop_var}):
+        if var.iter_type == ir.IterVar.DataPar or not uses_var(value, {loop.loop_var}):
             result.keep(var, value)
             continue
         for loop_var in variables_in(value):
             if loop_var in by_var and loop_var not in result.by_loop:
-                result.add_loop(by_var[loop_var], IterVar.CommReduce)
-        result.old[var.var] = substitute(value, result.by_loop)
+                result.add_loop(by_var[loop_var], ir.IterVar.CommReduce)
+        result.old[var.var] = ir.substitute(value, result.by_loop)
     return result
 
 
-def _final_iters(realize: BlockRealize, loop: For) -> _Iters:
+def _final_iters(realize: ir.BlockRealize, loop: ir.For) -> _Iters:
     """The variables of the block that combines the partial results over the factored loop."""
     result = _Iters()
-    result.add_loop(loop, IterVar.CommReduce)
+    result.add_loop(loop, ir.IterVar.CommReduce)
     for var, value in zip(realize.block.iter_vars, realize.iter_values):
-        if var.iter_type == IterVar.DataPar:
+        if var.iter_type == ir.IterVar.DataPar:
             result.keep(var, value)
     return result
 
 
-def _partial_buffer(buffer: Buffer, axis: int, extent: PrimExpr) -> Buffer:
+def _partial_buffer(buffer: ir.Buffer, axis: int, extent: ir.PrimExpr) -> ir.Buffer:
     shape = list(buffer.shape)
     shape.insert(axis, extent)
     return new_buffer(buffer, buffer.name + "_rf", shape=shape)
 
 
-class _IntoPartial(Mutator):
+class _IntoPartial(ir.Mutator):
     """The init and update of the reduction, into the buffers of partial results."""
 
-    def __init__(self, buffers: dict[Buffer, Buffer], axis: int, var: Var) -> None:
+    def __init__(self, buffers: dict[ir.Buffer, ir.Buffer], axis: int, var: ir.Var) -> None:
         self.buffers, self.axis, self.var = buffers, axis, var
 
-    def _at(self, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+    def _at(self, indices: tuple[ir.PrimExpr, ...]) -> tuple[ir.PrimExpr, ...]:
         return (*indices[: self.axis], self.var, *indices[self.axis :])
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> PrimExpr:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> ir.PrimExpr:
         indices = tuple([self.visit(i) for i in node.indices])
         if node.buffer not in self.buffers:
             return node.replace(indices=indices)
-        return BufferLoad(self.buffers[node.buffer], self._at(indices), None, node.span)
+        return ir.BufferLoad(self.buffers[node.buffer], self._at(indices), None, node.span)
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> BufferStore:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> ir.BufferStore:
         indices = tuple([self.visit(i) for i in node.indices])
         value = self.visit(node.value)
         if node.buffer not in self.buffers:
             return node.replace(indices=indices, value=value)
-        return BufferStore(self.buffers[node.buffer], value, self._at(indices), None, node.span)
+        return ir.BufferStore(self.buffers[node.buffer], value, self._at(indices), None, node.span)
 
-    @handles(BufferRegion)
-    def region(self, node: BufferRegion) -> BufferRegion:
+    @ir.handles(ir.BufferRegion)
+    def region(self, node: ir.BufferRegion) -> ir.BufferRegion:
         if node.buffer not in self.buffers:
             return node
-        point = Range.from_min_extent(self.var, IntImm(self.var.dtype, 1))
-        return BufferRegion(
+        point = ir.Range.from_min_extent(self.var, ir.IntImm(self.var.dtype, 1))
+        return ir.BufferRegion(
             self.buffers[node.buffer], (*node.region[: self.axis], point, *node.region[self.axis :]), node.span
         )
 
 
 def _partial_block(
-    block: Block, pattern: BlockReduction, iters: _Iters, buffers: dict[Buffer, Buffer], axis: int
-) -> Block:
+    block: ir.Block, pattern: BlockReduction, iters: _Iters, buffers: dict[ir.Buffer, ir.Buffer], axis: int
+) -> ir.Block:
     into = _IntoPartial(buffers, axis, iters.iters[0].var)
-    renamed = substitute(block.replace(iter_vars=()), iters.old)
-    if all(v.iter_type != IterVar.CommReduce for v in iters.iters):
+    renamed = ir.substitute(block.replace(iter_vars=()), iters.old)
+    if all(v.iter_type != ir.IterVar.CommReduce for v in iters.iters):
         # nothing is left to reduce: each partial result is one value
-        stores = [into.visit(substitute(s.replace(value=v), iters.old)) for s, v in zip(pattern.updates, pattern.added)]
-        renamed = renamed.replace(init=None, body=SeqStmt.flatten(*stores))
+        stores = [
+            into.visit(ir.substitute(s.replace(value=v), iters.old)) for s, v in zip(pattern.updates, pattern.added)
+        ]
+        renamed = renamed.replace(init=None, body=ir.SeqStmt.flatten(*stores))
     return renamed.replace(
         iter_vars=tuple(iters.iters),
         reads=tuple([into.visit(r) for r in renamed.reads]),
@@ -228,31 +212,31 @@ def _partial_block(
 
 
 def _final_block(
-    block: Block, pattern: BlockReduction, iters: _Iters, buffers: dict[Buffer, Buffer], axis: int
-) -> Block:
+    block: ir.Block, pattern: BlockReduction, iters: _Iters, buffers: dict[ir.Buffer, ir.Buffer], axis: int
+) -> ir.Block:
     """Combines the partial results into the outputs of the reduction."""
     var = iters.iters[0].var
-    renamed = substitute(block.replace(iter_vars=()), iters.old)
+    renamed = ir.substitute(block.replace(iter_vars=()), iters.old)
     into = _IntoPartial(buffers, axis, var)
     reads = tuple([into.visit(w) for w in renamed.writes])
     loads = [
-        BufferLoad(buffers[store.buffer], (*indices[:axis], var, *indices[axis:]))
+        ir.BufferLoad(buffers[store.buffer], (*indices[:axis], var, *indices[axis:]))
         for store in pattern.updates
-        for indices in [tuple([substitute(i, iters.old) for i in store.indices])]
+        for indices in [tuple([ir.substitute(i, iters.old) for i in store.indices])]
     ]
     body = combine(pattern, loads, iters.old)
     return renamed.replace(iter_vars=tuple(iters.iters), reads=reads, init=renamed.init, body=body)
 
 
-def _nest(realize: BlockRealize, loops: list[For], fresh: bool) -> Stmt:
+def _nest(realize: ir.BlockRealize, loops: list[ir.For], fresh: bool) -> ir.Stmt:
     """The realize under the loops; with new variables where asked for."""
-    names: dict[Var, PrimExpr] = {}
-    body: Stmt = realize
+    names: dict[ir.Var, ir.PrimExpr] = {}
+    body: ir.Stmt = realize
     for loop in reversed(loops):
         var = loop.loop_var.copy_with_suffix("") if fresh else loop.loop_var
         names[loop.loop_var] = var
         body = loop.replace(loop_var=var, body=body)
-    return substitute(body, names) if fresh else body
+    return ir.substitute(body, names) if fresh else body
 
 
 @primitive("RFactor")
@@ -313,26 +297,26 @@ def rfactor(state: ScheduleState, loop: Loop, factor_axis: int) -> BlockRef:
     gone = loop_domains([s for s in loops if all(s.loop is not n for n in needed)])
     _check_each_part_runs(realize.predicate, loops, loop, set(gone))
     predicate = condition_of_some(realize.predicate, gone, block)
-    first = _nest(BlockRealize(partial_iters.values, realize.predicate, partial), [s.loop for s in loops], True)
+    first = _nest(ir.BlockRealize(partial_iters.values, realize.predicate, partial), [s.loop for s in loops], True)
     several = [i for i, s in enumerate(loops) if len(children_of(s.loop)) != 1]
     own = loops[several[-1] + 1 :] if several else loops  # below the loops that hold more
     inside = [s for s in needed if any(s is o.loop for o in own)]
-    second = _nest(BlockRealize(final_iters.values, predicate, final), inside, False)
+    second = _nest(ir.BlockRealize(final_iters.values, predicate, final), inside, False)
     # 6. the two nests, one behind the other, in the place of the old one
     top = loops[0]
     parent = top.parent
     assert parent is not None and parent.stmt is not None
-    both = SeqStmt([first, _in_place_of(own[0], second, top)])
+    both = ir.SeqStmt([first, _in_place_of(own[0], second, top)])
     changed = parent.stmt.replace(body=replace_child(parent.stmt.body, top.loop, both, top.seq_index))
-    if isinstance(changed, Block) and parent is root:
+    if isinstance(changed, ir.Block) and parent is root:
         changed = changed.replace(alloc_buffers=(*changed.alloc_buffers, *buffers.values()))
     state.replace(
-        parent, changed, {stmt: final, parent.block: changed} if isinstance(changed, Block) else {stmt: final}
+        parent, changed, {stmt: final, parent.block: changed} if isinstance(changed, ir.Block) else {stmt: final}
     )
     return state.sref_of(partial)
 
 
-def _final_loops(realize: BlockRealize, loops: Sequence[StmtSRef], values: Sequence[PrimExpr]) -> list[For]:
+def _final_loops(realize: ir.BlockRealize, loops: Sequence[StmtSRef], values: Sequence[ir.PrimExpr]) -> list[ir.For]:
     """The loops around the final block: those in its bindings, and those of one iteration that nothing uses."""
     return [
         s.loop
@@ -342,7 +326,7 @@ def _final_loops(realize: BlockRealize, loops: Sequence[StmtSRef], values: Seque
     ]
 
 
-def _in_place_of(old: StmtSRef, new: Stmt, top: StmtSRef) -> Stmt:
+def _in_place_of(old: StmtSRef, new: ir.Stmt, top: StmtSRef) -> ir.Stmt:
     """The loop `top` with the loop `old`, which is below it or it itself, replaced."""
     while old is not top:
         above = old.parent
@@ -352,12 +336,12 @@ def _in_place_of(old: StmtSRef, new: Stmt, top: StmtSRef) -> Stmt:
     return new
 
 
-def _check_each_part_runs(predicate: PrimExpr, loops: list[StmtSRef], loop: StmtSRef, gone: set[Var]) -> None:
+def _check_each_part_runs(predicate: ir.PrimExpr, loops: list[StmtSRef], loop: StmtSRef, gone: set[ir.Var]) -> None:
     """For each value of `loop` some iteration must pass the predicate: else a part is read that nobody made."""
     first = {s.loop.loop_var: s.loop.min for s in loops if s.loop.loop_var in gone}
     analyzer = Analyzer(loop_domains(loops))
     for condition in conjuncts(predicate):
-        if uses_var(condition, {loop.loop.loop_var}) and not analyzer.can_prove(substitute(condition, first)):
+        if uses_var(condition, {loop.loop.loop_var}) and not analyzer.can_prove(ir.substitute(condition, first)):
             raise ScheduleError(
                 f"the condition `{condition}` keeps some values of {loop.label} from running at all, so that their part of "
                 "the result would not be there",

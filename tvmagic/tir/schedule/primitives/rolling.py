@@ -6,27 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set import IntSet
 from tvmagic.arith.int_set_eval import eval_set, eval_sets
-from tvmagic.ir import (
-    And,
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferRegion,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    IterVar,
-    Mul,
-    Or,
-    PrimExpr,
-    Range,
-    Var,
-    handles,
-    substitute,
-)
 from tvmagic.ir.query import is_one
 from tvmagic.tir.blocks.domains import loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
@@ -43,24 +26,24 @@ from tvmagic.tir.schedule.state import ScheduleState
 class Roll:
     """How one dimension of a region moves: by the loop `var`, with `overlap` elements kept each time."""
 
-    var: Var | None
+    var: ir.Var | None
     overlap: int
 
 
-def _roll_of(side: Range) -> Roll | None:
+def _roll_of(side: ir.Range) -> Roll | None:
     """How a side of a region rolls; None if its form is not known."""
     low, divisor = side.min, 1
-    if isinstance(low, FloorDiv) and isinstance(low.b, IntImm):
+    if isinstance(low, ir.FloorDiv) and isinstance(low.b, ir.IntImm):
         low, divisor = low.a, low.b.value
-    if isinstance(low, IntImm):
+    if isinstance(low, ir.IntImm):
         return Roll(None, 0)
-    if isinstance(low, Var):
+    if isinstance(low, ir.Var):
         var, stride = low, 1
-    elif isinstance(low, Mul) and isinstance(low.a, Var) and isinstance(low.b, IntImm):
+    elif isinstance(low, ir.Mul) and isinstance(low.a, ir.Var) and isinstance(low.b, ir.IntImm):
         var, stride = low.a, low.b.value
     else:
         return None
-    if not isinstance(side.extent, IntImm):
+    if not isinstance(side.extent, ir.IntImm):
         return None
     overlap = side.extent.value - math.ceil(stride / divisor)
     return Roll(var, overlap) if overlap > 0 else Roll(None, overlap)
@@ -78,20 +61,22 @@ def _meeting_loop(state: ScheduleState, block: StmtSRef, consumers: Sequence[Stm
 class _RingRewriter(BufferReplacer):
     """Accesses go around the ring; the writer computes just what the ring does not have."""
 
-    def __init__(self, old: Buffer, new: Buffer, axis: int, extent: int, writer: Block, rolls: Sequence[Roll]) -> None:
+    def __init__(
+        self, old: ir.Buffer, new: ir.Buffer, axis: int, extent: int, writer: ir.Block, rolls: Sequence[Roll]
+    ) -> None:
         super().__init__({old: new})
         self.old, self.new, self.axis, self.extent, self.writer, self.rolls = old, new, axis, extent, writer, rolls
 
-    def map_indices(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
-        turned = FloorMod(indices[self.axis], IntImm(indices[self.axis].dtype, self.extent))
+    def map_indices(self, buffer: ir.Buffer, indices: tuple[ir.PrimExpr, ...]) -> tuple[ir.PrimExpr, ...]:
+        turned = ir.FloorMod(indices[self.axis], ir.IntImm(indices[self.axis].dtype, self.extent))
         return (*indices[: self.axis], turned, *indices[self.axis + 1 :])
 
-    @handles(BufferRegion)
-    def region(self, node: BufferRegion) -> BufferRegion:
+    @ir.handles(ir.BufferRegion)
+    def region(self, node: ir.BufferRegion) -> ir.BufferRegion:
         return node
 
-    @handles(BlockRealize)
-    def realize(self, node: BlockRealize) -> BlockRealize:
+    @ir.handles(ir.BlockRealize)
+    def realize(self, node: ir.BlockRealize) -> ir.BlockRealize:
         new = self.visit_children(node)
         if node.block is not self.writer:
             return new
@@ -100,17 +85,17 @@ class _RingRewriter(BufferReplacer):
         for roll, value in zip(self.rolls, node.iter_values):
             if roll.var is not None:
                 first = eval_set(value, {roll.var: IntSet.single_point(0)}).min()
-                condition = analyzer.simplify(And(condition, Or(roll.var < 1, first >= roll.overlap)))
+                condition = analyzer.simplify(ir.And(condition, ir.Or(roll.var < 1, first >= roll.overlap)))
         return new.replace(predicate=condition)
 
-    @handles(Block)
-    def block(self, node: Block) -> Block:
+    @ir.handles(ir.Block)
+    def block(self, node: ir.Block) -> ir.Block:
         new = self.visit_children(node)
         if any(r.buffer is self.old for r in (*node.reads, *node.writes)):
             iters = list(new.iter_vars)
             if self.axis < len(iters):
                 # each iteration needs what the ones before it left in the ring
-                iters[self.axis] = iters[self.axis].replace(iter_type=IterVar.Opaque)
+                iters[self.axis] = iters[self.axis].replace(iter_type=ir.IterVar.Opaque)
             new = with_regions_of(new, self.old, self.new).replace(iter_vars=tuple(iters))
         self.reuse.note(node, new)
         return new
@@ -176,13 +161,13 @@ def rolling_buffer(state: ScheduleState, block: BlockRef, write_buffer_index: in
             code="rolling_buffer.several_elements_at_once",
         )
     extent = sides[axis].extent
-    assert isinstance(extent, IntImm)
+    assert isinstance(extent, ir.IntImm)
     shape = (*buffer.shape[:axis], extent, *buffer.shape[axis + 1 :])
     rewriter = _RingRewriter(buffer, buffer.replace(shape=shape), axis, extent.value, block.block, known)
     state.replace(root, rewriter.visit(root.block), rewriter.reuse)
 
 
-def _loop_around_all(state: ScheduleState, block: StmtSRef, root: StmtSRef, buffer: Buffer) -> StmtSRef:
+def _loop_around_all(state: ScheduleState, block: StmtSRef, root: StmtSRef, buffer: ir.Buffer) -> StmtSRef:
     """The innermost loop around a block and all its readers, on which it may have no other dependences."""
     check_not_output(state, block, root)
     scope = state.get_block_scope(root)
@@ -204,14 +189,18 @@ def _loop_around_all(state: ScheduleState, block: StmtSRef, root: StmtSRef, buff
     return loop
 
 
-def _sides_in_one_iteration(state: ScheduleState, block: StmtSRef, loop: StmtSRef, region: BufferRegion) -> list[Range]:
+def _sides_in_one_iteration(
+    state: ScheduleState, block: StmtSRef, loop: StmtSRef, region: ir.BufferRegion
+) -> list[ir.Range]:
     """What one iteration of a loop writes of a buffer, along each dimension."""
     realize = state.realize_of(block)
     bound = {v.var: value for v, value in zip(realize.block.iter_vars, realize.iter_values)}
     loops = state.loops_of(block)
     inside = loop_domains(loops[loops.index(loop) + 1 :])
-    sets = eval_sets(substitute(region, bound).region, inside)
-    return [s.cover_range(Range.from_min_extent(IntImm(n.dtype, 0), n)) for s, n in zip(sets, region.buffer.shape)]
+    sets = eval_sets(ir.substitute(region, bound).region, inside)
+    return [
+        s.cover_range(ir.Range.from_min_extent(ir.IntImm(n.dtype, 0), n)) for s, n in zip(sets, region.buffer.shape)
+    ]
 
 
 def _rolling_axis(rolls: Sequence[Roll], loops: Sequence[StmtSRef]) -> int | None:

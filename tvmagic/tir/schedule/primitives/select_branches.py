@@ -2,25 +2,8 @@
 
 from __future__ import annotations
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.ir import (
-    Block,
-    BlockRealize,
-    BufferLoad,
-    Call,
-    CallEffect,
-    Div,
-    FloorDiv,
-    FloorMod,
-    IfThenElse,
-    IntImm,
-    Mod,
-    Mutator,
-    PrimExpr,
-    Select,
-    Visitor,
-    handles,
-)
 from tvmagic.ir.effects import side_effect
 from tvmagic.ir.query import callee
 from tvmagic.tir.blocks.domains import analyzer_at
@@ -72,21 +55,21 @@ def select_branches(state: ScheduleState, block: BlockRef) -> None:
     state.replace(block, new, reuse)
 
 
-class _Inside(Visitor):
+class _Inside(ir.Visitor):
     """The branches in a block's body."""
 
     def __init__(self, block: StmtSRef, analyzer: Analyzer) -> None:
         self.block, self.analyzer = block, analyzer
-        self.branches: list[Call] = []
+        self.branches: list[ir.Call] = []
 
-    @handles(Call)
-    def call(self, node: Call) -> None:
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> None:
         if callee(node) == _BRANCH:
             self.branches.append(node)
         self.visit_children(node)
 
-    @handles(Block, BlockRealize, IfThenElse)
-    def nested(self, node: Block | BlockRealize | IfThenElse) -> None:
+    @ir.handles(ir.Block, ir.BlockRealize, ir.IfThenElse)
+    def nested(self, node: ir.Block | ir.BlockRealize | ir.IfThenElse) -> None:
         raise ScheduleError(
             f"{self.block.label} has blocks or `if` statements inside",
             self.block,
@@ -94,14 +77,14 @@ class _Inside(Visitor):
         )
 
 
-class _Safe(Visitor):
+class _Safe(ir.Visitor):
     """Raises if an expression cannot be computed whatever the condition around it is."""
 
     def __init__(self, block: StmtSRef, analyzer: Analyzer) -> None:
         self.block, self.analyzer = block, analyzer
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> None:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> None:
         for index, size in zip(node.indices, node.buffer.shape):
             if not (self.analyzer.can_prove(index >= 0) and self.analyzer.can_prove(index < size)):
                 raise ScheduleError(
@@ -112,9 +95,9 @@ class _Safe(Visitor):
                 )
         self.visit_children(node)
 
-    @handles(Div, FloorDiv, Mod, FloorMod)
-    def division(self, node: Div | FloorDiv | Mod | FloorMod) -> None:
-        nonzero = isinstance(node.b, IntImm) and node.b.value != 0
+    @ir.handles(ir.Div, ir.FloorDiv, ir.Mod, ir.FloorMod)
+    def division(self, node: ir.Div | ir.FloorDiv | ir.Mod | ir.FloorMod) -> None:
+        nonzero = isinstance(node.b, ir.IntImm) and node.b.value != 0
         if not node.dtype.is_float and not nonzero:
             raise ScheduleError(
                 f"{self.block.label} divides by `{node.b}` in one branch, which may be zero when the other one is taken",
@@ -123,9 +106,9 @@ class _Safe(Visitor):
             )
         self.visit_children(node)
 
-    @handles(Call)
-    def call(self, node: Call) -> None:
-        if side_effect(node) > CallEffect.READ_STATE:
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> None:
+        if side_effect(node) > ir.CallEffect.READ_STATE:
             raise ScheduleError(
                 f"{self.block.label} calls `{node}` in a branch, which has effects",
                 self.block,
@@ -134,10 +117,10 @@ class _Safe(Visitor):
         self.visit_children(node)
 
 
-class _ToSelect(Mutator):
+class _ToSelect(ir.Mutator):
     """`T.Select` in place of `T.if_then_else`."""
 
-    @handles(Call)
-    def call(self, node: Call) -> PrimExpr:
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> ir.PrimExpr:
         node = self.visit_children(node)
-        return Select(*node.args, span=node.span) if callee(node) == _BRANCH else node
+        return ir.Select(*node.args, span=node.span) if callee(node) == _BRANCH else node

@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.ir import (
-    BufferLoad,
-    BufferStore,
-    Cast,
-    DataType,
-    PointerType,
-    PrimExpr,
-    attr_value,
-    data_pointer,
-    dtype_of,
-)
+from tvmagic import ir
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.schedule.buffers import (
     BufferReplacer,
@@ -83,7 +73,7 @@ def storage_align(
     axis %= ndim
     known = block.block.annotations
     entries = [e for e in known.get(BUFFER_DIM_ALIGN, ()) if (int(e[0]), int(e[1])) != (buffer_index, axis)]
-    entry = attr_value((buffer_index, axis, factor, offset))
+    entry = ir.attr_value((buffer_index, axis, factor, offset))
     set_annotations(state, block, {**known, BUFFER_DIM_ALIGN: (*entries, entry)})
 
 
@@ -130,12 +120,12 @@ def set_scope(state: ScheduleState, block: BlockRef, buffer_index: Any, storage_
 class _DtypeReplacer(BufferReplacer):
     """Accesses convert between the old and the new element type."""
 
-    def load_of(self, old: BufferLoad, new: BufferLoad) -> PrimExpr:
-        return Cast(old.dtype, new, old.span)
+    def load_of(self, old: ir.BufferLoad, new: ir.BufferLoad) -> ir.PrimExpr:
+        return ir.Cast(old.dtype, new, old.span)
 
-    def store_of(self, old: BufferStore, new: BufferStore) -> BufferStore:
-        element: DataType = new.buffer.dtype
-        return new.replace(value=Cast(element.with_lanes_of(new.value.dtype), new.value))
+    def store_of(self, old: ir.BufferStore, new: ir.BufferStore) -> ir.BufferStore:
+        element: ir.DataType = new.buffer.dtype
+        return new.replace(value=ir.Cast(element.with_lanes_of(new.value.dtype), new.value))
 
 
 @primitive("UnsafeSetDType", method="unsafe_set_dtype", prepare=prepare_index("buffer_index", "write"))
@@ -172,7 +162,7 @@ def unsafe_set_dtype(state: ScheduleState, block: BlockRef, buffer_index: Any, d
                 v = T.axis.spatial(16, j)
                 C[v] = T.Cast("float32", B[v]) * T.float32(2.0)
     """
-    element = dtype_of(dtype)
+    element = ir.dtype_of(dtype)
     buffer = region_at(block, buffer_index, "writes").buffer
     owner = defining_block(state, block, buffer)
     if buffer.dtype is element:
@@ -180,6 +170,6 @@ def unsafe_set_dtype(state: ScheduleState, block: BlockRef, buffer_index: Any, d
     for name in (buffer, *matched_parts(owner.block, buffer)):
         check_no_pointer(owner.block, name, block)
     annotation = buffer.data.type_annotation
-    assert isinstance(annotation, PointerType)
-    data = data_pointer(buffer.data.name, element, annotation.storage_scope)
+    assert isinstance(annotation, ir.PointerType)
+    data = ir.data_pointer(buffer.data.name, element, annotation.storage_scope)
     replace_in_block(state, owner, _DtypeReplacer({buffer: buffer.replace(data=data, dtype=element)}))

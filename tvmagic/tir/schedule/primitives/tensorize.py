@@ -5,27 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import uses_var
-from tvmagic.ir import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferStore,
-    For,
-    IntImm,
-    MatchBufferRegion,
-    Node,
-    PrimExpr,
-    PrimFunc,
-    Range,
-    SeqStmt,
-    TensorIntrin,
-    Var,
-)
-from tvmagic.ir.node import Kind
 from tvmagic.ir.origins import with_new_origins
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockOrLoop, primitive
@@ -47,12 +29,12 @@ class DescriptionMatcher:
 
     def __init__(self) -> None:
         self.analyzer = Analyzer()
-        self.vars: dict[Var, PrimExpr] = {}
-        self.inner: set[Var] = set()
-        self.buffers: dict[Buffer, Buffer] = {}
-        self.bases: dict[Buffer, list[PrimExpr]] = {}
+        self.vars: dict[ir.Var, ir.PrimExpr] = {}
+        self.inner: set[ir.Var] = set()
+        self.buffers: dict[ir.Buffer, ir.Buffer] = {}
+        self.bases: dict[ir.Buffer, list[ir.PrimExpr]] = {}
 
-    def match(self, stmt: Node, desc: Node) -> None:
+    def match(self, stmt: ir.Node, desc: ir.Node) -> None:
         """Raise `Mismatch` unless `stmt` does what `desc` does."""
         if type(stmt) is not type(desc):
             raise Mismatch(f"a {type(stmt).__name__} stands where the instruction has a {type(desc).__name__}")
@@ -62,31 +44,31 @@ class DescriptionMatcher:
         else:
             self._fields(stmt, desc)
 
-    def _fields(self, node: Node, desc: Node) -> None:
+    def _fields(self, node: ir.Node, desc: ir.Node) -> None:
         for field in type(node).FIELDS:
             a, b = getattr(node, field.name), getattr(desc, field.name)
-            if field.kind in (Kind.EXPR, Kind.STMT, Kind.NODE):
+            if field.kind in (ir.Kind.EXPR, ir.Kind.STMT, ir.Kind.NODE):
                 if (a is None) != (b is None):
                     raise Mismatch(f"the `{field.name}` of a {type(node).__name__} is missing on one side")
                 if a is not None:
                     self.match(a, b)
-            elif field.kind in (Kind.EXPRS, Kind.STMTS, Kind.NODES):
+            elif field.kind in (ir.Kind.EXPRS, ir.Kind.STMTS, ir.Kind.NODES):
                 if len(a) != len(b):
                     raise Mismatch(f"a {type(node).__name__} has {len(a)} `{field.name}`, the instruction {len(b)}")
                 for x, y in zip(a, b):
                     self.match(x, y)
-            elif field.kind is Kind.VALUE and a != b:
+            elif field.kind is ir.Kind.VALUE and a != b:
                 raise Mismatch(f"the `{field.name}` of a {type(node).__name__} is {a}, in the instruction {b}")
 
-    def _loop(self, node: For, desc: For) -> None:
+    def _loop(self, node: ir.For, desc: ir.For) -> None:
         if not self.analyzer.can_prove_equal(node.extent, desc.extent):
             raise Mismatch(f"loop `{node.loop_var.name}` has extent {node.extent}, the instruction {desc.extent}")
         self.vars[desc.loop_var] = node.loop_var
         self.inner.add(node.loop_var)
-        self.analyzer.bind(node.loop_var, Range.from_min_extent(node.min, node.extent), True)
+        self.analyzer.bind(node.loop_var, ir.Range.from_min_extent(node.min, node.extent), True)
         self.match(node.body, desc.body)
 
-    def _realize(self, node: BlockRealize, desc: BlockRealize) -> None:
+    def _realize(self, node: ir.BlockRealize, desc: ir.BlockRealize) -> None:
         block, other = node.block, desc.block
         if len(block.iter_vars) != len(other.iter_vars):
             raise Mismatch(
@@ -109,18 +91,18 @@ class DescriptionMatcher:
             self.match(block.init, other.init)
         self.match(block.body, other.body)
 
-    def _var(self, node: Var, desc: Var) -> None:
+    def _var(self, node: ir.Var, desc: ir.Var) -> None:
         if self.vars.get(desc, desc) is not node:
             raise Mismatch(f"`{node.name}` stands where the instruction has `{desc.name}`")
 
-    def _store(self, node: BufferStore, desc: BufferStore) -> None:
+    def _store(self, node: ir.BufferStore, desc: ir.BufferStore) -> None:
         self._access(node.buffer, node.indices, desc.buffer, desc.indices)
         self.match(node.value, desc.value)
 
-    def _load(self, node: BufferLoad, desc: BufferLoad) -> None:
+    def _load(self, node: ir.BufferLoad, desc: ir.BufferLoad) -> None:
         self._access(node.buffer, node.indices, desc.buffer, desc.indices)
 
-    def _access(self, buffer: Buffer, indices: Any, desc: Buffer, desc_indices: Any) -> None:
+    def _access(self, buffer: ir.Buffer, indices: Any, desc: ir.Buffer, desc_indices: Any) -> None:
         if buffer.dtype is not desc.dtype:
             raise Mismatch(f"buffer `{buffer.name}` holds {buffer.dtype}, the instruction takes {desc.dtype}")
         if self.buffers.setdefault(desc, buffer) is not buffer:
@@ -128,7 +110,7 @@ class DescriptionMatcher:
         lead = len(indices) - len(desc_indices)
         if lead < 0:
             raise Mismatch(f"buffer `{buffer.name}` has fewer dimensions than the instruction's")
-        bases: list[PrimExpr] = list(indices[:lead])
+        bases: list[ir.PrimExpr] = list(indices[:lead])
         from tvmagic.ir import substitute
 
         for index, desc_index in zip(indices[lead:], desc_indices):
@@ -140,34 +122,34 @@ class DescriptionMatcher:
         if not all(self.analyzer.can_prove_equal(a, b) for a, b in zip(known, bases)):
             raise Mismatch(f"buffer `{buffer.name}` is accessed at several places")
 
-    def _sequence(self, node: SeqStmt, desc: SeqStmt) -> None:
+    def _sequence(self, node: ir.SeqStmt, desc: ir.SeqStmt) -> None:
         if len(node.seq) != len(desc.seq):
             raise Mismatch("the instruction has another number of statements")
         for a, b in zip(node.seq, desc.seq):
             self.match(a, b)
 
     _HANDLERS: dict[type, Callable[[DescriptionMatcher, Any, Any], None]] = {
-        For: _loop,
-        BlockRealize: _realize,
-        Var: _var,
-        BufferStore: _store,
-        BufferLoad: _load,
-        SeqStmt: _sequence,
+        ir.For: _loop,
+        ir.BlockRealize: _realize,
+        ir.Var: _var,
+        ir.BufferStore: _store,
+        ir.BufferLoad: _load,
+        ir.SeqStmt: _sequence,
     }
 
 
-def description_block(function: PrimFunc) -> Block:
+def description_block(function: ir.PrimFunc) -> ir.Block:
     """The root block of the description or implementation of an instruction."""
-    if not isinstance(function.body, BlockRealize):
+    if not isinstance(function.body, ir.BlockRealize):
         raise ScheduleError(
             "the function of an intrinsic must have a root block", code="tensorize.description_without_root"
         )
     return function.body.block
 
 
-def _match_regions(matcher: DescriptionMatcher, desc: PrimFunc, impl: PrimFunc) -> list[MatchBufferRegion]:
+def _match_regions(matcher: DescriptionMatcher, desc: ir.PrimFunc, impl: ir.PrimFunc) -> list[ir.MatchBufferRegion]:
     """The implementation's buffers as parts of the program's."""
-    matches: list[MatchBufferRegion] = []
+    matches: list[ir.MatchBufferRegion] = []
     for desc_param, impl_param in zip(desc.params, impl.params):
         described, target = desc.buffer_map[desc_param], impl.buffer_map[impl_param]
         source = matcher.buffers.get(described)
@@ -175,13 +157,13 @@ def _match_regions(matcher: DescriptionMatcher, desc: PrimFunc, impl: PrimFunc) 
             continue
         bases = matcher.bases[described]
         lead = len(bases) - len(described.shape)
-        sides = [Range.from_min_extent(base, IntImm(base.dtype, 1)) for base in bases[:lead]]
-        sides += [Range.from_min_extent(base, size) for base, size in zip(bases[lead:], described.shape)]
-        matches.append(MatchBufferRegion(target, BufferRegion(source, sides)))
+        sides = [ir.Range.from_min_extent(base, ir.IntImm(base.dtype, 1)) for base in bases[:lead]]
+        sides += [ir.Range.from_min_extent(base, size) for base, size in zip(bases[lead:], described.shape)]
+        matches.append(ir.MatchBufferRegion(target, ir.BufferRegion(source, sides)))
     return matches
 
 
-def _fresh_implementation(impl: PrimFunc) -> PrimFunc:
+def _fresh_implementation(impl: ir.PrimFunc) -> ir.PrimFunc:
     """The implementation with variables and buffers of its own."""
     from tvmagic.tir.stmt_functor import renew_defs
 
@@ -222,7 +204,7 @@ def tensorize(
                 B_1 = T.match_buffer(B[vi_o, 0:16], (16,), offset_factor=1)
                 T.call_extern("int32", "add_one_16", B_1.access_ptr("w"), A_1.access_ptr("r"))
     """
-    intrin = TensorIntrin.get(tensor_intrin)
+    intrin = ir.TensorIntrin.get(tensor_intrin)
     assert intrin is not None
     reuse = BlockReuse()
     if block_or_loop.is_loop:

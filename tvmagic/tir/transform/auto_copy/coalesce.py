@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
+from tvmagic import ir
 from tvmagic.arith import Analyzer, detect_iter_map, inverse_affine_iter_map
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    BufferLoad,
-    BufferStore,
-    For,
-    ForKind,
-    IfThenElse,
-    IntImm,
-    IterVar,
-    PrimExpr,
-    Range,
-    Stmt,
-    Var,
-    loop_nest,
-    ops,
-    substitute,
-)
 from tvmagic.ir.query import is_one, is_zero
 from tvmagic.tir.transform.auto_copy.copies import Copy, loops_around, size_of
 
 _THREADS = ("threadIdx.z", "threadIdx.y", "threadIdx.x")
 
 
-def coalesced(stmt: Stmt, copy: Copy) -> Stmt:
+def coalesced(stmt: ir.Stmt, copy: Copy) -> ir.Stmt:
     """The nest as one loop over all elements, divided among all threads, each with a vector of neighbours."""
     return _divided(*_fused(stmt, copy), copy)
 
 
-def _fused(stmt: Stmt, copy: Copy) -> tuple[Var, int, Stmt]:
+def _fused(stmt: ir.Stmt, copy: Copy) -> tuple[ir.Var, int, ir.Stmt]:
     """The number of an element, how many there are, and what is done with one."""
     loops, body = loops_around(stmt)
     if not loops:
@@ -43,17 +28,17 @@ def _fused(stmt: Stmt, copy: Copy) -> tuple[Var, int, Stmt]:
         )
     names = "".join(f"_{loop.loop_var.name}" for loop in loops[1:])
     fused = loops[0].loop_var.copy_with_suffix(f"{names}_fused")
-    values: dict[Var, PrimExpr] = {}
+    values: dict[ir.Var, ir.PrimExpr] = {}
     rest, total = fused, 1
     for loop in reversed(loops):
-        extent = IntImm(fused.dtype, size_of(loop, copy))
-        value = ops.floormod(rest, extent)
+        extent = ir.IntImm(fused.dtype, size_of(loop, copy))
+        value = ir.ops.floormod(rest, extent)
         values[loop.loop_var] = value if is_zero(loop.min) else value + loop.min
-        rest, total = ops.floordiv(rest, extent), total * extent.value
-    return fused, total, substitute(body, values)
+        rest, total = ir.ops.floordiv(rest, extent), total * extent.value
+    return fused, total, ir.substitute(body, values)
 
 
-def _divided(number: Var, total: int, body: Stmt, copy: Copy) -> Stmt:
+def _divided(number: ir.Var, total: int, body: ir.Stmt, copy: Copy) -> ir.Stmt:
     """A loop over rounds, in it the threads (z, y, x), in them the lanes of a vector."""
     tags = [tag for tag in _THREADS if tag in copy.threads]
     lanes = max(1, copy.vector_bytes * 8 // copy.data_bits)
@@ -65,31 +50,31 @@ def _divided(number: Var, total: int, body: Stmt, copy: Copy) -> Stmt:
 
     analyzer, dtype = Analyzer(), number.dtype
     variables = [number.copy_with_suffix(f"_{i}") for i in range(len(factors))]
-    element: PrimExpr = variables[0]
+    element: ir.PrimExpr = variables[0]
     for var, factor in zip(variables, factors):
-        analyzer.bind(var, Range.from_min_extent(IntImm(dtype, 0), IntImm(dtype, factor)))
+        analyzer.bind(var, ir.Range.from_min_extent(ir.IntImm(dtype, 0), ir.IntImm(dtype, factor)))
     for var, factor in zip(variables[1:], factors[1:]):
         element = element * factor + var
-    body = substitute(body, {number: element})
+    body = ir.substitute(body, {number: element})
     inside = element < total
     if not analyzer.can_prove(inside):
-        body = IfThenElse(inside, body)
+        body = ir.IfThenElse(inside, body)
 
-    zero = IntImm(dtype, 0)
-    body = For(variables[-1], zero, lanes, ForKind.VECTORIZED, body)
+    zero = ir.IntImm(dtype, 0)
+    body = ir.For(variables[-1], zero, lanes, ir.ForKind.VECTORIZED, body)
     for var, factor, tag in reversed(list(zip(variables[1:-1], factors[1:-1], tags))):
-        thread = IterVar(None, Var(tag, "int32"), IterVar.ThreadIndex, tag)
-        body = For(var, zero, factor, ForKind.THREAD_BINDING, body, thread)
-    return For(variables[0], zero, factors[0], ForKind.SERIAL, body)
+        thread = ir.IterVar(None, ir.Var(tag, "int32"), ir.IterVar.ThreadIndex, tag)
+        body = ir.For(var, zero, factor, ir.ForKind.THREAD_BINDING, body, thread)
+    return ir.For(variables[0], zero, factors[0], ir.ForKind.SERIAL, body)
 
 
-def in_order_of_target(stmt: Stmt, copy: Copy) -> Stmt:
+def in_order_of_target(stmt: ir.Stmt, copy: Copy) -> ir.Stmt:
     """Make of `C[f(i, j)] = A[i, j]` the same copy as `C[i, j] = A[g(i, j)]`, so that what is written is contiguous.
 
     The nest stays if `f` has no inverse, or if the copy is of another form.
     """
     loops, store = loops_around(stmt)
-    if not isinstance(store, BufferStore) or not isinstance(store.value, BufferLoad):
+    if not isinstance(store, ir.BufferStore) or not isinstance(store.value, ir.BufferLoad):
         return stmt
     source = [(index, r) for index, r in zip(store.value.indices, copy.read.region) if not is_one(r.extent)]
     target = [(index, r) for index, r in zip(store.indices, copy.written.region) if not is_one(r.extent)]
@@ -100,18 +85,18 @@ def in_order_of_target(stmt: Stmt, copy: Copy) -> Stmt:
     ):
         return stmt
     places = [analyzer.simplify(index - r.min) for index, r in target]
-    domains = {loop.loop_var: Range.from_min_extent(loop.min, loop.extent) for loop in loops}
+    domains = {loop.loop_var: ir.Range.from_min_extent(loop.min, loop.extent) for loop in loops}
     sums = detect_iter_map(places, domains, True, "bijective", analyzer=analyzer).indices
     if len(sums) != len(loops):
         return stmt
     inverse = inverse_affine_iter_map(sums, variables)
     new = {var: var.copy_with_suffix("_inverse") for var in variables}
-    new_values = [substitute(inverse[var], new) for var in variables]
+    new_values = [ir.substitute(inverse[var], new) for var in variables]
 
-    def indices(region: tuple[Range, ...], values: list[PrimExpr]) -> list[PrimExpr]:
+    def indices(region: tuple[ir.Range, ...], values: list[ir.PrimExpr]) -> list[ir.PrimExpr]:
         left = iter(values)
         return [r.min if is_one(r.extent) else r.min + next(left) for r in region]
 
-    load = BufferLoad(copy.read.buffer, indices(copy.read.region, new_values))
-    body = BufferStore(copy.written.buffer, load, indices(copy.written.region, list(new.values())))
-    return loop_nest(list(new.values()), [r.extent for _, r in target], body)
+    load = ir.BufferLoad(copy.read.buffer, indices(copy.read.region, new_values))
+    body = ir.BufferStore(copy.written.buffer, load, indices(copy.written.region, list(new.values())))
+    return ir.loop_nest(list(new.values()), [r.extent for _, r in target], body)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import Block, BufferRegion, For, IntImm, IterVar, PrimFunc, Stmt, StmtMutator, Visitor, handles
 from tvmagic.ir.memory_scope import StorageRank as Rank
 from tvmagic.passes import note
 from tvmagic.tir.schedule.buffers import BufferReplacer
@@ -17,14 +17,14 @@ from tvmagic.tir.transform.auto_copy.stage import through_registers
 from tvmagic.tir.transform.declaration import tir_pass
 
 # What is done with a copy from memory of one rank to memory of another, in this order; a copy between others stays.
-_RULES: dict[tuple[Rank, Rank], tuple[Callable[[Stmt, Copy], Stmt], ...]] = {
+_RULES: dict[tuple[Rank, Rank], tuple[Callable[[ir.Stmt, Copy], ir.Stmt], ...]] = {
     (Rank.GLOBAL, Rank.SHARED): (coalesced,),
     (Rank.SHARED, Rank.GLOBAL): (in_order_of_target, coalesced),
 }
 
 
 @tir_pass("tir.LowerAutoCopy")
-def LowerAutoCopy(func: PrimFunc) -> PrimFunc:
+def LowerAutoCopy(func: ir.PrimFunc) -> ir.PrimFunc:
     """Write copies between memories of a GPU in the way that is fast there.
 
     They are the blocks with the annotation `auto_copy` (`sch.read_at` and `sch.write_at` make them), each a nest of
@@ -39,57 +39,57 @@ def LowerAutoCopy(func: PrimFunc) -> PrimFunc:
     return func.with_body(body)
 
 
-class _ThreadCounts(Visitor):
+class _ThreadCounts(ir.Visitor):
     def __init__(self) -> None:
         self.found: dict[str, int] = {}
 
-    @handles(Block)
-    def block(self, node: Block) -> None:
+    @ir.handles(ir.Block)
+    def block(self, node: ir.Block) -> None:
         if _number(node, "warp_execution", 0):
             self.found["threadIdx.x"] = 32
         self.visit_children(node)
 
-    @handles(For)
-    def loop(self, node: For) -> None:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> None:
         thread = node.thread_binding
-        if thread is not None and thread.iter_type == IterVar.ThreadIndex and isinstance(node.extent, IntImm):
+        if thread is not None and thread.iter_type == ir.IterVar.ThreadIndex and isinstance(node.extent, ir.IntImm):
             self.found[thread.thread_tag] = node.extent.value
         self.visit_children(node)
 
 
-def _thread_counts(body: Stmt) -> dict[str, int]:
+def _thread_counts(body: ir.Stmt) -> dict[str, int]:
     counter = _ThreadCounts()
     counter.visit(body)
     return counter.found
 
 
-def _number(block: Block, key: str, default: int) -> int:
+def _number(block: ir.Block, key: str, default: int) -> int:
     value: Any = block.annotations.get(key, default)
     return int(getattr(value, "value", value))
 
 
-class _Lowering(StmtMutator):
+class _Lowering(ir.StmtMutator):
     def __init__(self, threads: dict[str, int]) -> None:
         self.threads, self.padding = threads, Padding()
-        self.loops: list[For] = []
+        self.loops: list[ir.For] = []
 
-    @handles(For)
-    def loop(self, node: For) -> Stmt:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> ir.Stmt:
         self.loops.append(node)
         new = self.visit_children(node)
         self.loops.pop()
         return new
 
-    @handles(Block)
-    def block(self, node: Block) -> Stmt:
-        new: Block = self.visit_children(node)
+    @ir.handles(ir.Block)
+    def block(self, node: ir.Block) -> ir.Stmt:
+        new: ir.Block = self.visit_children(node)
         if _number(node, "auto_copy", 0):
             new = self._lowered(new)
         padded = self.padding.pad(new.alloc_buffers)
         same = all(a is b for a, b in zip(padded, new.alloc_buffers))
         return new if same else new.replace(alloc_buffers=padded)
 
-    def _lowered(self, block: Block) -> Block:
+    def _lowered(self, block: ir.Block) -> ir.Block:
         copy = Copy(
             block.name_hint,
             _source(block),
@@ -111,7 +111,7 @@ class _Lowering(StmtMutator):
         return block.replace(body=body, alloc_buffers=(*block.alloc_buffers, *copy.new_buffers))
 
 
-def _source(block: Block) -> BufferRegion:
+def _source(block: ir.Block) -> ir.BufferRegion:
     """The region that a block copies: the only one that it reads, or of several the accumulator."""
     accumulators = [r for r in block.reads if r.buffer.scope() == "wmma.accumulator"]
     candidates = [*block.reads] if len(block.reads) == 1 else accumulators

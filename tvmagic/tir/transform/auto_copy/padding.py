@@ -6,27 +6,8 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tvmagic import ir
 from tvmagic.arith import Analyzer
-from tvmagic.ir import (
-    Add,
-    Block,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Evaluate,
-    FloorDiv,
-    FloorMod,
-    For,
-    ForKind,
-    IntImm,
-    Mul,
-    PrimExpr,
-    Stmt,
-    Var,
-    Visitor,
-    handles,
-    substitute,
-)
 from tvmagic.ir.memory_scope import StorageRank
 from tvmagic.ir.query import callee
 from tvmagic.tir.transform.auto_copy.copies import Copy, rank_of
@@ -42,32 +23,32 @@ class Padding:
     """What the copies of a function access in shared memory, and how its rows are padded for it."""
 
     def __init__(self) -> None:
-        self.accesses: dict[Buffer, list[_Values]] = {}
-        self.steps: dict[Buffer, int] = {}
-        self.padded: dict[Buffer, Buffer] = {}
+        self.accesses: dict[ir.Buffer, list[_Values]] = {}
+        self.steps: dict[ir.Buffer, int] = {}
+        self.padded: dict[ir.Buffer, ir.Buffer] = {}
 
-    def at_least(self, buffer: Buffer, step: int) -> None:
+    def at_least(self, buffer: ir.Buffer, step: int) -> None:
         """What is added to rows of the buffer is a multiple of `step` elements, or of more."""
         self.steps[buffer] = max(self.steps.get(buffer, 1), step)
 
-    def look_at(self, stmt: Stmt, copy: Copy) -> None:
+    def look_at(self, stmt: ir.Stmt, copy: Copy) -> None:
         """Note the accesses of a warp in a copy."""
         finder = _Accesses(self, {loop.loop_var: loop.min for loop in copy.outer}, _warp(copy.threads))
         finder.visit(stmt)
 
-    def pad(self, buffers: Sequence[Buffer]) -> tuple[Buffer, ...]:
+    def pad(self, buffers: Sequence[ir.Buffer]) -> tuple[ir.Buffer, ...]:
         """The buffers with longer rows, if they are in shared memory and copies access them."""
         return tuple(self._padded(buffer) for buffer in buffers)
 
-    def _padded(self, buffer: Buffer) -> Buffer:
+    def _padded(self, buffer: ir.Buffer) -> ir.Buffer:
         accesses = self.accesses.get(buffer)
         if rank_of(buffer) is not StorageRank.SHARED or not accesses:
             return buffer
-        sizes = [size.value for size in buffer.shape if isinstance(size, IntImm)]
+        sizes = [size.value for size in buffer.shape if isinstance(size, ir.IntImm)]
         if len(sizes) != len(buffer.shape):
             return buffer
         strides = _strides(sizes, buffer.dtype.bits, self.steps.get(buffer, 1), accesses)
-        self.padded[buffer] = buffer.replace(strides=tuple(IntImm(buffer.shape[0].dtype, s) for s in strides))
+        self.padded[buffer] = buffer.replace(strides=tuple(ir.IntImm(buffer.shape[0].dtype, s) for s in strides))
         return self.padded[buffer]
 
 
@@ -118,68 +99,74 @@ def _conflicts(high: Sequence[int], low: Sequence[int], stride: int, bits: int) 
 # ---------------------------------------------------------------------------- the accesses of a warp
 
 
-class _Accesses(Visitor):
+class _Accesses(ir.Visitor):
     """Notes the indices that the threads of a warp take in the first iteration of all loops."""
 
-    def __init__(self, padding: Padding, first: dict[Var, PrimExpr], warp: dict[str, int]) -> None:
+    def __init__(self, padding: Padding, first: dict[ir.Var, ir.PrimExpr], warp: dict[str, int]) -> None:
         self.padding, self.first, self.warp = padding, first, warp
-        self.ranges: dict[Var, int] = {}
-        self.lanes: For | None = None
+        self.ranges: dict[ir.Var, int] = {}
+        self.lanes: ir.For | None = None
 
-    @handles(For)
-    def loop(self, node: For) -> None:
-        if node.kind is ForKind.THREAD_BINDING and node.thread_binding is not None:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> None:
+        if node.kind is ir.ForKind.THREAD_BINDING and node.thread_binding is not None:
             self.ranges[node.loop_var] = self.warp.get(node.thread_binding.thread_tag, 1)
             self.visit_children(node)
             return
         self.first[node.loop_var] = node.min
-        lanes, self.lanes = self.lanes, node if node.kind is ForKind.VECTORIZED else self.lanes
+        lanes, self.lanes = self.lanes, node if node.kind is ir.ForKind.VECTORIZED else self.lanes
         self.visit_children(node)
         self.lanes = lanes
         del self.first[node.loop_var]
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> None:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> None:
         self._note(node.buffer, node.indices)
-        if self.lanes is not None and isinstance(self.lanes.extent, IntImm) and self._is_contiguous(node.indices[-1]):
+        if (
+            self.lanes is not None
+            and isinstance(self.lanes.extent, ir.IntImm)
+            and self._is_contiguous(node.indices[-1])
+        ):
             self.padding.at_least(node.buffer, self.lanes.extent.value)
         self.visit_children(node)
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> None:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> None:
         self._note(node.buffer, node.indices)
         self.visit_children(node)
 
-    @handles(Block)
-    def block(self, node: Block) -> None:
+    @ir.handles(ir.Block)
+    def block(self, node: ir.Block) -> None:
         """What an intrinsic of WMMA accesses: a whole tile. In other blocks, threads have their own views."""
         body = node.body
-        if not isinstance(body, Evaluate) or callee(body.value) not in (
+        if not isinstance(body, ir.Evaluate) or callee(body.value) not in (
             "tir.tvm_load_matrix_sync",
             "tir.tvm_store_matrix_sync",
         ):
             return
         for view in node.match_buffers:
             source = view.source
-            axes = [Var(f"region{i}", r.extent.dtype) for i, r in enumerate(source.region)]
+            axes = [ir.Var(f"region{i}", r.extent.dtype) for i, r in enumerate(source.region)]
             for axis, r in zip(axes, source.region):
-                self.ranges[axis] = r.extent.value if isinstance(r.extent, IntImm) else 1
+                self.ranges[axis] = r.extent.value if isinstance(r.extent, ir.IntImm) else 1
             self._note(source.buffer, [r.min + axis for r, axis in zip(source.region, axes)])
 
-    def _note(self, buffer: Buffer, indices: Sequence[PrimExpr]) -> None:
+    def _note(self, buffer: ir.Buffer, indices: Sequence[ir.PrimExpr]) -> None:
         if rank_of(buffer) is not StorageRank.SHARED or not indices:
             return
         simplify = Analyzer().simplify
         reader = _Steps(self.ranges)
-        values = [reader.values(simplify(substitute(index, self.first))) for index in indices]
+        values = [reader.values(simplify(ir.substitute(index, self.first))) for index in indices]
         self.padding.accesses.setdefault(buffer, []).append(values)
 
-    def _is_contiguous(self, index: PrimExpr) -> bool:
+    def _is_contiguous(self, index: ir.PrimExpr) -> bool:
         """Whether neighbouring lanes access neighbouring elements (unless the opposite is proved)."""
         assert self.lanes is not None
         var = self.lanes.loop_var
-        step = substitute(index, {var: IntImm(var.dtype, 1)}) - substitute(index, {var: IntImm(var.dtype, 0)})
-        return not Analyzer().can_prove(substitute(step, self.first) != 1)
+        step = ir.substitute(index, {var: ir.IntImm(var.dtype, 1)}) - ir.substitute(
+            index, {var: ir.IntImm(var.dtype, 0)}
+        )
+        return not Analyzer().can_prove(ir.substitute(step, self.first) != 1)
 
 
 class _Step(NamedTuple):
@@ -192,12 +179,12 @@ class _Step(NamedTuple):
 class _Steps:
     """An index as a sum of steps. After one index of another form no further one is read, as in TVM."""
 
-    def __init__(self, ranges: dict[Var, int]) -> None:
+    def __init__(self, ranges: dict[ir.Var, int]) -> None:
         self.ranges, self.failed = ranges, False
 
-    def values(self, index: PrimExpr) -> list[int]:
+    def values(self, index: ir.PrimExpr) -> list[int]:
         """The values of an index for the threads in order; empty if it is of another form, or constant."""
-        steps = self._steps(index) if not isinstance(index, IntImm) else None
+        steps = self._steps(index) if not isinstance(index, ir.IntImm) else None
         if self.failed or steps is None:
             return []
         return [
@@ -205,19 +192,19 @@ class _Steps:
             for point in itertools.product(*(range(step.extent) for step in steps))
         ]
 
-    def _steps(self, node: PrimExpr) -> list[_Step]:
-        if isinstance(node, Var) and node in self.ranges:
+    def _steps(self, node: ir.PrimExpr) -> list[_Step]:
+        if isinstance(node, ir.Var) and node in self.ranges:
             extent = self.ranges[node]
             return [_Step(extent, 1)] if extent > 1 else []
-        if isinstance(node, Add):
+        if isinstance(node, ir.Add):
             return _merged([*self._steps(node.a), *self._steps(node.b)])
-        if isinstance(node, IntImm):
+        if isinstance(node, ir.IntImm):
             return []
-        if isinstance(node, (Mul, FloorDiv, FloorMod)) and isinstance(node.b, IntImm) and node.b.value > 0:
+        if isinstance(node, (ir.Mul, ir.FloorDiv, ir.FloorMod)) and isinstance(node.b, ir.IntImm) and node.b.value > 0:
             inner, by = self._steps(node.a), node.b.value
-            if isinstance(node, Mul):
+            if isinstance(node, ir.Mul):
                 return [_Step(s.extent, s.scale * by) for s in inner]
-            return self._quotients(inner, by) if isinstance(node, FloorDiv) else self._remainders(inner, by)
+            return self._quotients(inner, by) if isinstance(node, ir.FloorDiv) else self._remainders(inner, by)
         self.failed = True
         return []
 

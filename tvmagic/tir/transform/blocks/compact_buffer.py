@@ -7,35 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.int_set import IntSet, union
 from tvmagic.arith.region_bounds import estimate_region_upper_bound as upper_bound
-from tvmagic.ir import (
-    Allocate,
-    AttrStmt,
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferStore,
-    DataType,
-    DeclBuffer,
-    For,
-    ForKind,
-    IntImm,
-    LetStmt,
-    MatchBufferRegion,
-    Mutator,
-    PrimExpr,
-    PrimFunc,
-    Range,
-    Select,
-    Stmt,
-    StmtVisitor,
-    Var,
-    Visitor,
-    handles,
-)
 from tvmagic.ir.constants import max_value
 from tvmagic.ir.ops import logical_and, maximum, minimum, not_equal
 from tvmagic.ir.query import launches_thread, strip_likely
@@ -61,43 +35,43 @@ def relaxed_under(scope: str, tag: str) -> bool:
     return rank == 1 and scope.startswith("shared") or (scope.startswith("warp") and tag == "threadIdx.x")
 
 
-def _point(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> BufferRegion:
+def _point(buffer: ir.Buffer, indices: tuple[ir.PrimExpr, ...]) -> ir.BufferRegion:
     """What an access touches, all lanes of it."""
-    ranges: list[Range] = []
+    ranges: list[ir.Range] = []
     for index, size in zip(indices, buffer.shape):
         if index.dtype.is_scalar:
-            ranges.append(Range.from_min_extent(index, IntImm(index.dtype, 1)))
+            ranges.append(ir.Range.from_min_extent(index, ir.IntImm(index.dtype, 1)))
         else:
-            whole = Range.from_min_extent(IntImm(size.dtype, 0), size)
+            whole = ir.Range.from_min_extent(ir.IntImm(size.dtype, 0), size)
             ranges.append(IntSet.vector(index).cover_range(whole))
-    return BufferRegion(buffer, ranges)
+    return ir.BufferRegion(buffer, ranges)
 
 
 class _RegionCollector(AnalyzerVisitor):
     """For each allocated buffer the region that is accessed of it."""
 
-    def __init__(self, strict: bool, views: dict[Var, set[Buffer]]) -> None:
+    def __init__(self, strict: bool, views: dict[ir.Var, set[ir.Buffer]]) -> None:
         super().__init__()
         self.strict, self.views = strict, views
-        self.loops: list[tuple[Var, str]] = []  # loops and threads from the outermost in, with the tags of threads
-        self.domains: dict[Var, Range] = {}
-        self.depth: dict[Buffer, int] = {}
-        self.of_data: dict[Var, list[Buffer]] = {}
-        self.touched: dict[Buffer, list[Any]] = {}
-        self.conditions: list[PrimExpr] = []
-        self.annotated: dict[Buffer, list[BufferRegion]] = {}
-        self.regions: dict[Buffer, list[Range]] = {}
-        self.whole_rows: set[Buffer] = set()
+        self.loops: list[tuple[ir.Var, str]] = []  # loops and threads from the outermost in, with the tags of threads
+        self.domains: dict[ir.Var, ir.Range] = {}
+        self.depth: dict[ir.Buffer, int] = {}
+        self.of_data: dict[ir.Var, list[ir.Buffer]] = {}
+        self.touched: dict[ir.Buffer, list[Any]] = {}
+        self.conditions: list[ir.PrimExpr] = []
+        self.annotated: dict[ir.Buffer, list[ir.BufferRegion]] = {}
+        self.regions: dict[ir.Buffer, list[ir.Range]] = {}
+        self.whole_rows: set[ir.Buffer] = set()
 
     # ------------------------------------------------------------------ what holds where
 
-    def known_domain(self, var: Var, domain: Range) -> None:
+    def known_domain(self, var: ir.Var, domain: ir.Range) -> None:
         super().known_domain(var, domain)
         self.domains[var] = domain
 
-    @handles(For)
-    def loop(self, node: For) -> None:
-        thread = node.thread_binding if node.kind is ForKind.THREAD_BINDING else None
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> None:
+        thread = node.thread_binding if node.kind is ir.ForKind.THREAD_BINDING else None
         self.visit(node.min)
         self.visit(node.extent)
         self.known_loop(node)
@@ -106,15 +80,15 @@ class _RegionCollector(AnalyzerVisitor):
         del self.domains[node.loop_var]
         self.loops.pop()
 
-    @handles(LetStmt)
-    def let(self, node: LetStmt) -> None:
+    @ir.handles(ir.LetStmt)
+    def let(self, node: ir.LetStmt) -> None:
         if node.value.dtype.is_index:
-            self.domains[node.var] = Range.from_min_extent(node.value, IntImm(node.value.dtype, 1))
+            self.domains[node.var] = ir.Range.from_min_extent(node.value, ir.IntImm(node.value.dtype, 1))
         super().let(node)
         self.domains.pop(node.var, None)
 
     @contextmanager
-    def holds(self, condition: PrimExpr) -> Generator[None]:
+    def holds(self, condition: ir.PrimExpr) -> Generator[None]:
         if not condition.dtype.is_bool:
             condition = not_equal(condition, 0)
         self.conditions.append(condition)
@@ -122,12 +96,12 @@ class _RegionCollector(AnalyzerVisitor):
             yield
         self.conditions.pop()
 
-    @handles(Select)
-    def select(self, node: Select) -> None:
+    @ir.handles(ir.Select)
+    def select(self, node: ir.Select) -> None:
         self.choose(node.condition, node.true_value, node.false_value)
 
-    @handles(BlockRealize)
-    def block_realize(self, node: BlockRealize) -> None:
+    @ir.handles(ir.BlockRealize)
+    def block_realize(self, node: ir.BlockRealize) -> None:
         if is_true(node.predicate):
             self.visit(node.block)
         else:
@@ -135,8 +109,8 @@ class _RegionCollector(AnalyzerVisitor):
             with self.holds(strip_likely(node.predicate)):
                 self.visit(node.block)
 
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> None:
+    @ir.handles(ir.AttrStmt)
+    def attribute(self, node: ir.AttrStmt) -> None:
         if not launches_thread(node):
             self.visit_children(node)
             return
@@ -151,9 +125,9 @@ class _RegionCollector(AnalyzerVisitor):
 
     # ------------------------------------------------------------------ accesses
 
-    @handles(Block)
-    def block(self, node: Block) -> None:
-        outer: dict[Buffer, list[BufferRegion] | None] = {}
+    @ir.handles(ir.Block)
+    def block(self, node: ir.Block) -> None:
+        outer: dict[ir.Buffer, list[ir.BufferRegion] | None] = {}
         for region in (*node.reads, *node.writes):
             if region.buffer not in outer:
                 outer[region.buffer] = self.annotated.get(region.buffer)
@@ -175,8 +149,8 @@ class _RegionCollector(AnalyzerVisitor):
         for buffer in node.alloc_buffers:
             self.regions[buffer] = self._narrowed(buffer)
 
-    @handles(Allocate)
-    def allocate(self, node: Allocate) -> None:
+    @ir.handles(ir.Allocate)
+    def allocate(self, node: ir.Allocate) -> None:
         buffers = self.views.get(node.buffer_var, set())
         buffer = next(iter(buffers), None)
         if buffer is None or len(buffers) > 1 or buffer.dtype is not node.dtype:
@@ -187,18 +161,18 @@ class _RegionCollector(AnalyzerVisitor):
         self.visit_children(node)
         self.regions[buffer] = self._narrowed(buffer)
 
-    @handles(BufferLoad, BufferStore)
+    @ir.handles(ir.BufferLoad, ir.BufferStore)
     def access(self, node: Any) -> None:
         self.touch(_point(node.buffer, node.indices))
         self.visit_children(node)
 
-    @handles(Var)
-    def var(self, var: Var) -> None:
+    @ir.handles(ir.Var)
+    def var(self, var: ir.Var) -> None:
         for buffer in self.of_data.get(var, ()):
             for region in self.annotated.get(buffer) or [_whole(buffer)]:
                 self.touch(region)
 
-    def touch(self, region: BufferRegion) -> None:
+    def touch(self, region: ir.BufferRegion) -> None:
         """Add a region, over all values of the loops inside the buffer's allocation."""
         buffer = region.buffer
         depth = self.depth.get(buffer)
@@ -207,14 +181,14 @@ class _RegionCollector(AnalyzerVisitor):
         scope = buffer.scope()
         fixed = {var for var, tag in self.loops[:depth] if not (tag and relaxed_under(scope, tag))}
         domains = {v: d for v, d in self.domains.items() if v not in fixed}
-        predicate: PrimExpr = IntImm("bool", 1)
+        predicate: ir.PrimExpr = ir.IntImm("bool", 1)
         for condition in self.conditions:
             predicate = logical_and(predicate, condition)
         sets = upper_bound(list(region.region), domains, predicate, self.analyzer)
         known = self.touched.get(buffer)
         self.touched[buffer] = list(sets) if known is None else [union([a, b]) for a, b in zip(known, sets)]
 
-    def _narrowed(self, buffer: Buffer) -> list[Range]:
+    def _narrowed(self, buffer: ir.Buffer) -> list[ir.Range]:
         """The region as ranges of constant size; the whole axis where it depends on a loop outside."""
         whole = _whole(buffer).region
         touched = self.touched.get(buffer)
@@ -222,9 +196,9 @@ class _RegionCollector(AnalyzerVisitor):
             return list(whole)
         outside = [var for var, _ in self.loops]
         simplify = self.analyzer.simplify
-        result: list[Range] = []
+        result: list[ir.Range] = []
         for number, (axis, size) in enumerate(zip(touched, buffer.shape)):
-            original = Range.from_min_extent(IntImm(size.dtype, 0), size)
+            original = ir.Range.from_min_extent(ir.IntImm(size.dtype, 0), size)
             if number and buffer in self.whole_rows:
                 result.append(original)
                 continue
@@ -241,60 +215,60 @@ class _RegionCollector(AnalyzerVisitor):
                 if not self._is_useful(most, extent, size):
                     result.append(original)
                     continue
-                extent = IntImm(extent.dtype, most)
-            result.append(Range.from_min_extent(low, extent))
+                extent = ir.IntImm(extent.dtype, most)
+            result.append(ir.Range.from_min_extent(low, extent))
         return result
 
-    def _is_useful(self, most: int, extent: PrimExpr, size: PrimExpr) -> bool:
+    def _is_useful(self, most: int, extent: ir.PrimExpr, size: ir.PrimExpr) -> bool:
         """Whether the bound of an extent can be written down and is less than what a symbolic size may be."""
-        if isinstance(size, IntImm):
+        if isinstance(size, ir.IntImm):
             return most < _largest(extent.dtype)
         return most < min(_MOST, int(self.analyzer.const_int_bound(size).max_value))
 
 
-def _largest(dtype: DataType) -> int:
+def _largest(dtype: ir.DataType) -> int:
     value = max_value(dtype)
-    assert isinstance(value, IntImm)
+    assert isinstance(value, ir.IntImm)
     return value.value
 
 
-def _declares_rows(match: MatchBufferRegion) -> bool:
+def _declares_rows(match: ir.MatchBufferRegion) -> bool:
     """Whether the view declares, as numbers, the strides that its source has as long as its rows are whole."""
     declared = match.buffer.strides[:-1]
     stride, strides = 1, list[int]()
     for size in reversed(match.source.buffer.shape[1:]):
-        if not isinstance(size, IntImm):
+        if not isinstance(size, ir.IntImm):
             break
         stride *= size.value
         strides.insert(0, stride)
     known = strides[len(strides) - len(declared) :]
-    return bool(declared) and [s.value if isinstance(s, IntImm) else None for s in declared] == known
+    return bool(declared) and [s.value if isinstance(s, ir.IntImm) else None for s in declared] == known
 
 
-def _whole(buffer: Buffer) -> BufferRegion:
-    return BufferRegion(buffer, [Range.from_min_extent(IntImm(s.dtype, 0), s) for s in buffer.shape])
+def _whole(buffer: ir.Buffer) -> ir.BufferRegion:
+    return ir.BufferRegion(buffer, [ir.Range.from_min_extent(ir.IntImm(s.dtype, 0), s) for s in buffer.shape])
 
 
 @dataclass
 class _Compact:
-    buffer: Buffer
-    begins: tuple[PrimExpr, ...]
+    buffer: ir.Buffer
+    begins: tuple[ir.PrimExpr, ...]
 
 
-class _Compactor(Mutator):
-    def __init__(self, regions: dict[Buffer, list[Range]], alignments: dict[Var, Any]) -> None:
+class _Compactor(ir.Mutator):
+    def __init__(self, regions: dict[ir.Buffer, list[ir.Range]], alignments: dict[ir.Var, Any]) -> None:
         self.alignments = alignments
-        self.new: dict[Buffer, _Compact] = {}
+        self.new: dict[ir.Buffer, _Compact] = {}
         for buffer, region in regions.items():
             compact = self._compact(buffer, region)
             if compact is not None:
                 self.new[buffer] = compact
 
-    def _compact(self, buffer: Buffer, region: list[Range]) -> _Compact | None:
+    def _compact(self, buffer: ir.Buffer, region: list[ir.Range]) -> _Compact | None:
         shape = tuple([r.extent for r in region])
         strides = self._strides(shape, self.alignments.get(buffer.data))
         begins = tuple([r.min for r in region])
-        at_zero = all(isinstance(b, IntImm) and b.value == 0 for b in begins)
+        at_zero = all(isinstance(b, ir.IntImm) and b.value == 0 for b in begins)
         if at_zero and not strides and not buffer.strides and all(_same(a, b) for a, b in zip(shape, buffer.shape)):
             return None
         if is_recording():
@@ -302,12 +276,12 @@ class _Compactor(Mutator):
         return _Compact(buffer.replace(shape=shape, strides=strides), begins)
 
     @staticmethod
-    def _strides(shape: tuple[PrimExpr, ...], aligned: dict[int, tuple[int, int]] | None) -> tuple[PrimExpr, ...]:
+    def _strides(shape: tuple[ir.PrimExpr, ...], aligned: dict[int, tuple[int, int]] | None) -> tuple[ir.PrimExpr, ...]:
         if not aligned or not shape:
             return ()
         return aligned_strides(shape, aligned)
 
-    @handles(BufferLoad, BufferStore)
+    @ir.handles(ir.BufferLoad, ir.BufferStore)
     def access(self, node: Any) -> Any:
         new = self.visit_children(node)
         compact = self.new.get(node.buffer)
@@ -316,52 +290,52 @@ class _Compactor(Mutator):
         indices = tuple([i - b for i, b in zip(new.indices, compact.begins)])
         return new.replace(buffer=compact.buffer, indices=indices)
 
-    @handles(BufferRegion)
-    def region(self, node: BufferRegion) -> BufferRegion:
+    @ir.handles(ir.BufferRegion)
+    def region(self, node: ir.BufferRegion) -> ir.BufferRegion:
         compact = self.new.get(node.buffer)
         if compact is None:
             return node
-        box = [Range.from_min_extent(r.min - b, r.extent) for r, b in zip(node.region, compact.begins)]
-        return BufferRegion(compact.buffer, box, node.span)
+        box = [ir.Range.from_min_extent(r.min - b, r.extent) for r, b in zip(node.region, compact.begins)]
+        return ir.BufferRegion(compact.buffer, box, node.span)
 
-    @handles(MatchBufferRegion)
-    def match(self, node: MatchBufferRegion) -> MatchBufferRegion:
+    @ir.handles(ir.MatchBufferRegion)
+    def match(self, node: ir.MatchBufferRegion) -> ir.MatchBufferRegion:
         source = self.region(node.source)
         return node.with_(source=source)
 
-    @handles(Block)
-    def block(self, node: Block) -> Stmt:
+    @ir.handles(ir.Block)
+    def block(self, node: ir.Block) -> ir.Stmt:
         new = self.visit_children(node)
         if not any(b in self.new for b in node.alloc_buffers):
             return new
         buffers = [self.new[b].buffer if b in self.new else b for b in node.alloc_buffers]
         return new.replace(alloc_buffers=tuple(buffers))
 
-    @handles(DeclBuffer)
-    def declaration(self, node: DeclBuffer) -> Stmt:
+    @ir.handles(ir.DeclBuffer)
+    def declaration(self, node: ir.DeclBuffer) -> ir.Stmt:
         new = self.visit_children(node)
         compact = self.new.get(node.buffer)
         return new if compact is None else new.replace(buffer=compact.buffer)
 
-    @handles(Allocate)
-    def allocate(self, node: Allocate) -> Stmt:
+    @ir.handles(ir.Allocate)
+    def allocate(self, node: ir.Allocate) -> ir.Stmt:
         new = self.visit_children(node)
         compact = next((c for b, c in self.new.items() if b.data is node.buffer_var), None)
         return new if compact is None else new.replace(extents=allocation_shape(compact.buffer))
 
 
-def _same(a: PrimExpr, b: PrimExpr) -> bool:
-    return a is b or (isinstance(a, IntImm) and isinstance(b, IntImm) and a.value == b.value)
+def _same(a: ir.PrimExpr, b: ir.PrimExpr) -> bool:
+    return a is b or (isinstance(a, ir.IntImm) and isinstance(b, ir.IntImm) and a.value == b.value)
 
 
-class _Aligned(StmtVisitor):
+class _Aligned(ir.StmtVisitor):
     """What `storage_align` asks for, by the pointer of the buffer: axis -> (factor, offset)."""
 
     def __init__(self) -> None:
-        self.found: dict[Var, dict[int, tuple[int, int]]] = {}
+        self.found: dict[ir.Var, dict[int, tuple[int, int]]] = {}
 
-    @handles(Block)
-    def block(self, node: Block) -> None:
+    @ir.handles(ir.Block)
+    def block(self, node: ir.Block) -> None:
         for index, axis, factor, offset in node.annotations.get("buffer_dim_align", ()):
             if int(index) >= len(node.writes):  # nobody reads the buffer, so it is not an output any more
                 continue
@@ -369,27 +343,27 @@ class _Aligned(StmtVisitor):
             self.found.setdefault(data, {})[int(axis)] = (int(factor), int(offset))
         self.visit_children(node)
 
-    @handles(Allocate)
-    def allocate(self, node: Allocate) -> None:
+    @ir.handles(ir.Allocate)
+    def allocate(self, node: ir.Allocate) -> None:
         for _, axis, factor, offset in node.annotations.get("buffer_dim_align", ()):
             self.found.setdefault(node.buffer_var, {})[int(axis)] = (int(factor), int(offset))
         self.visit_children(node)
 
 
-class _Views(Visitor):
+class _Views(ir.Visitor):
     """The buffers by the memory that they are views of."""
 
     def __init__(self) -> None:
-        self.of_data: dict[Var, set[Buffer]] = {}
+        self.of_data: dict[ir.Var, set[ir.Buffer]] = {}
 
-    def visit_buffer_use(self, buffer: Buffer) -> None:
+    def visit_buffer_use(self, buffer: ir.Buffer) -> None:
         self.of_data.setdefault(buffer.data, set()).add(buffer)
 
     visit_buffer_def = visit_buffer_use
 
 
 @tir_pass("tir.CompactBufferAllocation")
-def CompactBufferAllocation(func: PrimFunc, is_strict: bool = True) -> PrimFunc:
+def CompactBufferAllocation(func: ir.PrimFunc, is_strict: bool = True) -> ir.PrimFunc:
     """Allocate only the region of each buffer that is accessed, with strides as `storage_align` asks.
 
     It works on the buffers of blocks, and on allocations behind LowerOpaqueBlock that one buffer alone views.

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import BlockRealize, BufferRemapper, PrimExpr, PrimFunc, Stmt, Var, handles
 from tvmagic.ir.ops import cast
 from tvmagic.ir.query import variables_in
 from tvmagic.tir.transform.declaration import tir_pass
 
 
-class _OpaqueConverter(BufferRemapper):
+class _OpaqueConverter(ir.BufferRemapper):
     def __init__(self) -> None:
         super().__init__()
-        self.values: dict[Var, PrimExpr] = {}
+        self.values: dict[ir.Var, ir.PrimExpr] = {}
 
-    @handles(Var)
-    def var(self, var: Var) -> PrimExpr:
+    @ir.handles(ir.Var)
+    def var(self, var: ir.Var) -> ir.PrimExpr:
         value = self.values.get(var)
         if value is None:
             return var
@@ -28,8 +28,8 @@ class _OpaqueConverter(BufferRemapper):
 
     visit_buffer_def = visit_buffer_use
 
-    @handles(BlockRealize)
-    def block_realize(self, node: BlockRealize) -> Stmt:
+    @ir.handles(ir.BlockRealize)
+    def block_realize(self, node: ir.BlockRealize) -> ir.Stmt:
         block = node.block
         if block.init is not None:
             raise TVMagicError(
@@ -60,6 +60,6 @@ class _OpaqueConverter(BufferRemapper):
 
 
 @tir_pass("tir.ConvertBlocksToOpaque")
-def ConvertBlocksToOpaque(func: PrimFunc) -> PrimFunc:
+def ConvertBlocksToOpaque(func: ir.PrimFunc) -> ir.PrimFunc:
     """Replace the variables of blocks by their values; the blocks have none then."""
     return func.with_body(_OpaqueConverter().visit(func.body))

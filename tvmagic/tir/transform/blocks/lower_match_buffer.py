@@ -4,25 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    Block,
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferStore,
-    For,
-    IntImm,
-    MatchBufferRegion,
-    Mutator,
-    PrimExpr,
-    PrimFunc,
-    Range,
-    Stmt,
-    Var,
-    handles,
-)
 from tvmagic.ir.query import variables_in
 from tvmagic.tir.analysis.facts import Facts
 from tvmagic.tir.transform.declaration import tir_pass
@@ -30,26 +14,26 @@ from tvmagic.tir.transform.memory.bind_buffer import bind_view
 from tvmagic.tir.transform.memory.checked_indices import checked_indices, checks_wanted
 
 
-class MatchLower(Facts, Mutator):
+class MatchLower(Facts, ir.Mutator):
     """Rewrites a function's statements to ones without views."""
 
-    def __init__(self, func: PrimFunc) -> None:
+    def __init__(self, func: ir.PrimFunc) -> None:
         self.analyzer = Analyzer()
         self.checks = checks_wanted()
-        self.sources: dict[Buffer, BufferRegion] = {}
-        self.values: dict[Var, PrimExpr] = {p: p for p in func.params if not p.dtype.is_handle}
+        self.sources: dict[ir.Buffer, ir.BufferRegion] = {}
+        self.values: dict[ir.Var, ir.PrimExpr] = {p: p for p in func.params if not p.dtype.is_handle}
 
-    @handles(Var)
-    def var(self, var: Var) -> PrimExpr:
+    @ir.handles(ir.Var)
+    def var(self, var: ir.Var) -> ir.PrimExpr:
         return self.values.get(var, var)
 
-    @handles(For)
-    def loop(self, node: For) -> Stmt:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> ir.Stmt:
         self.known_loop(node)
         return self.visit_children(node)
 
-    @handles(Block)
-    def block(self, node: Block) -> Stmt:
+    @ir.handles(ir.Block)
+    def block(self, node: ir.Block) -> ir.Stmt:
         pointers = {id(var) for var in variables_in(node.body)} if node.match_buffers else set[int]()
         for match in node.match_buffers:
             self.match(match, id(match.buffer.data) in pointers)
@@ -57,7 +41,7 @@ class MatchLower(Facts, Mutator):
             node = node.replace(match_buffers=())
         return self.visit_children(node)
 
-    def match(self, node: MatchBufferRegion, by_pointer: bool) -> None:
+    def match(self, node: ir.MatchBufferRegion, by_pointer: bool) -> None:
         """Note that `node.buffer` is a view of `node.source`, and what its variables are.
 
         by_pointer: whether the view is used by its pointer, too, and not by indices alone.
@@ -79,12 +63,12 @@ class MatchLower(Facts, Mutator):
                 f"{message}: `{condition}` is not proved", node=node, code="tir.lower_match_buffer.not_proved"
             )
 
-    def _indices(self, indices: tuple[PrimExpr, ...], source: BufferRegion) -> tuple[PrimExpr, ...]:
+    def _indices(self, indices: tuple[ir.PrimExpr, ...], source: ir.BufferRegion) -> tuple[ir.PrimExpr, ...]:
         missing = len(source.region) - len(indices)
-        zeros = tuple([IntImm(r.min.dtype, 0) for r in source.region[:missing]])
+        zeros = tuple([ir.IntImm(r.min.dtype, 0) for r in source.region[:missing]])
         return tuple([r.min + i for r, i in zip(source.region, (*zeros, *indices))])
 
-    @handles(BufferLoad, BufferStore)
+    @ir.handles(ir.BufferLoad, ir.BufferStore)
     def access(self, node: Any) -> Any:
         new = self.visit_children(node)
         source = self.sources.get(node.buffer)
@@ -96,19 +80,21 @@ class MatchLower(Facts, Mutator):
             indices = checked_indices(node.buffer, indices, shape, self.analyzer, node)
         return new.replace(buffer=source.buffer, indices=self._indices(indices, source))
 
-    @handles(BufferRegion)
-    def region(self, node: BufferRegion) -> BufferRegion:
+    @ir.handles(ir.BufferRegion)
+    def region(self, node: ir.BufferRegion) -> ir.BufferRegion:
         new = self.visit_children(node)
         source = self.sources.get(node.buffer)
         if source is None:
             return new
         begins = self._indices(tuple([r.min for r in new.region]), source)
         missing = len(source.region) - len(new.region)
-        extents = (*[IntImm(r.min.dtype, 1) for r in source.region[:missing]], *[r.extent for r in new.region])
-        return BufferRegion(source.buffer, [Range.from_min_extent(b, e) for b, e in zip(begins, extents)], node.span)
+        extents = (*[ir.IntImm(r.min.dtype, 1) for r in source.region[:missing]], *[r.extent for r in new.region])
+        return ir.BufferRegion(
+            source.buffer, [ir.Range.from_min_extent(b, e) for b, e in zip(begins, extents)], node.span
+        )
 
 
 @tir_pass("tir.LowerMatchBuffer")
-def LowerMatchBuffer(func: PrimFunc) -> PrimFunc:
+def LowerMatchBuffer(func: ir.PrimFunc) -> ir.PrimFunc:
     """Replace the buffers that blocks match by what they match, and their variables by values."""
     return func.with_body(MatchLower(func).visit(func.body))

@@ -6,31 +6,9 @@ from functools import reduce
 from operator import mul
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    Allocate,
-    AttrStmt,
-    Block,
-    BlockRealize,
-    Buffer,
-    DeclBuffer,
-    For,
-    ForKind,
-    IfThenElse,
-    IntImm,
-    IterVar,
-    Mutator,
-    PrimExpr,
-    PrimFunc,
-    Range,
-    Stmt,
-    StmtVisitor,
-    StringImm,
-    Var,
-    handles,
-    substitute,
-)
 from tvmagic.ir.ops import cast, ceildiv, floordiv, floormod
 from tvmagic.ir.query import is_zero, nodes_of
 from tvmagic.tir.analysis.ssa import undefined_vars
@@ -39,30 +17,30 @@ from tvmagic.tir.transform.declaration import tir_pass
 _VIRTUAL_TAGS = frozenset({"vthread", "vthread.x", "vthread.y", "vthread.z"})
 
 
-class _Alignments(StmtVisitor):
+class _Alignments(ir.StmtVisitor):
     """The `buffer_dim_align` annotations by the pointer of the buffer that they speak of."""
 
     def __init__(self) -> None:
-        self.found: dict[Var, Any] = {}
+        self.found: dict[ir.Var, Any] = {}
 
-    @handles(Block)
-    def block(self, node: Block) -> None:
+    @ir.handles(ir.Block)
+    def block(self, node: ir.Block) -> None:
         for entry in node.annotations.get("buffer_dim_align", ()):
             if int(entry[0]) >= len(node.writes):  # nobody reads the buffer, so it is not an output any more
                 continue
             data = node.writes[int(entry[0])].buffer.data
             # the first number names a buffer of the block, which is gone now
-            self.found[data] = (*self.found.get(data, ()), (IntImm("int32", -1), *entry[1:]))
+            self.found[data] = (*self.found.get(data, ()), (ir.IntImm("int32", -1), *entry[1:]))
         self.visit_children(node)
 
 
-def launch_thread(low: PrimExpr, extent: PrimExpr, var: Var, tag: str, body: Stmt, span: Any) -> Stmt:
+def launch_thread(low: ir.PrimExpr, extent: ir.PrimExpr, var: ir.Var, tag: str, body: ir.Stmt, span: Any) -> ir.Stmt:
     """`body` for each thread of the axis `tag`."""
-    axis = IterVar(Range.from_min_extent(low, extent), var, IterVar.ThreadIndex, tag)
-    return AttrStmt(axis, "virtual_thread" if tag in _VIRTUAL_TAGS else "thread_extent", extent, body, span)
+    axis = ir.IterVar(ir.Range.from_min_extent(low, extent), var, ir.IterVar.ThreadIndex, tag)
+    return ir.AttrStmt(axis, "virtual_thread" if tag in _VIRTUAL_TAGS else "thread_extent", extent, body, span)
 
 
-def allocation_shape(buffer: Buffer) -> tuple[PrimExpr, ...]:
+def allocation_shape(buffer: ir.Buffer) -> tuple[ir.PrimExpr, ...]:
     """The extents to allocate for `buffer`: its shape, rows and elements padded as its strides ask, its offset before them."""
     shape = list(buffer.shape)
     analyzer = Analyzer()
@@ -75,24 +53,24 @@ def allocation_shape(buffer: Buffer) -> tuple[PrimExpr, ...]:
         shape[-1] = shape[-1] * buffer.strides[-1]
     if is_zero(buffer.elem_offset):
         return tuple(shape)
-    rows = ceildiv(buffer.elem_offset, reduce(mul, shape[1:], IntImm(buffer.elem_offset.dtype, 1)))
+    rows = ceildiv(buffer.elem_offset, reduce(mul, shape[1:], ir.IntImm(buffer.elem_offset.dtype, 1)))
     return (analyzer.simplify((shape[0] if shape else 1) + rows), *shape[1:])
 
 
-class _BlockLower(Mutator):
-    def __init__(self, alignments: dict[Var, Any]) -> None:
+class _BlockLower(ir.Mutator):
+    def __init__(self, alignments: dict[ir.Var, Any]) -> None:
         self.alignments = alignments
-        self.unit_loops: dict[Var, PrimExpr] = {}
+        self.unit_loops: dict[ir.Var, ir.PrimExpr] = {}
 
-    @handles(Var)
-    def var(self, var: Var) -> PrimExpr:
+    @ir.handles(ir.Var)
+    def var(self, var: ir.Var) -> ir.PrimExpr:
         value = self.unit_loops.get(var)
         if value is None:
             return var
         return value if value.dtype is var.dtype else cast(var.dtype, value)
 
-    @handles(BlockRealize)
-    def block_realize(self, node: BlockRealize) -> Stmt:
+    @ir.handles(ir.BlockRealize)
+    def block_realize(self, node: ir.BlockRealize) -> ir.Stmt:
         block = node.block
         if node.block.match_buffers:
             raise TVMagicError(
@@ -109,29 +87,29 @@ class _BlockLower(Mutator):
                 code="tir.lower_opaque_block.variables_left",
             )
         body, predicate = self.visit(block.body), self.visit(node.predicate)
-        if not (isinstance(predicate, IntImm) and predicate.value == 1):
-            body = IfThenElse(predicate, body, span=node.span)
+        if not (isinstance(predicate, ir.IntImm) and predicate.value == 1):
+            body = ir.IfThenElse(predicate, body, span=node.span)
         for buffer in reversed(block.alloc_buffers):
             annotations: dict[str, Any] = {}
             if buffer.data in self.alignments:
                 annotations["buffer_dim_align"] = self.alignments[buffer.data]
-            body = DeclBuffer(buffer, body, node.span)
+            body = ir.DeclBuffer(buffer, body, node.span)
             extents = tuple([self.visit(e) for e in allocation_shape(buffer)])
-            body = Allocate(buffer.data, buffer.dtype, extents, True, body, annotations, node.span)
+            body = ir.Allocate(buffer.data, buffer.dtype, extents, True, body, annotations, node.span)
         for key in sorted(block.annotations, reverse=True):
             if key.startswith("pragma_"):
                 value = _attr_expr(key, block.annotations[key])
-                body = AttrStmt(IntImm("int32", 0), key, value, body, node.span)
+                body = ir.AttrStmt(ir.IntImm("int32", 0), key, value, body, node.span)
         return body
 
-    @handles(For)
-    def loop(self, node: For) -> Stmt:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> ir.Stmt:
         low, extent = self.visit(node.min), self.visit(node.extent)
-        unit = isinstance(extent, IntImm) and extent.value == 1 and not node.annotations
+        unit = isinstance(extent, ir.IntImm) and extent.value == 1 and not node.annotations
         if unit:
             self.unit_loops[node.loop_var] = low
         body = self.visit(node.body)
-        if node.kind is ForKind.THREAD_BINDING:
+        if node.kind is ir.ForKind.THREAD_BINDING:
             assert node.thread_binding is not None
             body = launch_thread(low, extent, node.loop_var, node.thread_binding.thread_tag, body, node.span)
         elif unit:
@@ -144,22 +122,22 @@ class _BlockLower(Mutator):
             body = node if same else node.replace(min=low, extent=extent, body=body, annotations=kept)
         for key in sorted(node.annotations, reverse=True):
             if key.startswith("pragma_"):
-                body = AttrStmt(node.loop_var, key, _attr_expr(key, node.annotations[key]), body, node.span)
+                body = ir.AttrStmt(node.loop_var, key, _attr_expr(key, node.annotations[key]), body, node.span)
         return body
 
 
-def _attr_expr(key: str, value: Any) -> PrimExpr:
-    if isinstance(value, PrimExpr):
+def _attr_expr(key: str, value: Any) -> ir.PrimExpr:
+    if isinstance(value, ir.PrimExpr):
         return value
     if isinstance(value, str):
-        return StringImm(value)
+        return ir.StringImm(value)
     raise TVMagicError(
         f"the value of `{key}` is neither an expression nor a text", code="tir.lower_opaque_block.wrong_annotation"
     )
 
 
 @tir_pass("tir.LowerOpaqueBlock")
-def LowerOpaqueBlock(func: PrimFunc) -> PrimFunc:
+def LowerOpaqueBlock(func: ir.PrimFunc) -> ir.PrimFunc:
     """Take the blocks away: allocations, predicates and pragmas stay as statements.
 
     The blocks have no variables (ConvertBlocksToOpaque). Loops of one iteration are replaced by
@@ -170,15 +148,15 @@ def LowerOpaqueBlock(func: PrimFunc) -> PrimFunc:
     return func.with_body(_BlockLower(alignments.found).visit(_without_open_offsets(func)))
 
 
-def _without_open_offsets(func: PrimFunc) -> Stmt:
+def _without_open_offsets(func: ir.PrimFunc) -> ir.Stmt:
     """The body of a function, in which buffers begin where their memory does if they are allocated with an offset that nothing defines.
 
     The outputs of `te.extern` have such offsets.
     """
-    allocated = [buffer for block in nodes_of(func.body, Block) for buffer in block.alloc_buffers]
-    offsets = {b.elem_offset for b in allocated if isinstance(b.elem_offset, Var)}
+    allocated = [buffer for block in nodes_of(func.body, ir.Block) for buffer in block.alloc_buffers]
+    offsets = {b.elem_offset for b in allocated if isinstance(b.elem_offset, ir.Var)}
     if not offsets:
         return func.body
-    given = [*func.params, *[b.elem_offset for b in func.buffer_map.values() if isinstance(b.elem_offset, Var)]]
-    nothing = {var: IntImm(var.dtype, 0) for var in undefined_vars(func.body, given) if var in offsets}
-    return substitute(func.body, nothing)
+    given = [*func.params, *[b.elem_offset for b in func.buffer_map.values() if isinstance(b.elem_offset, ir.Var)]]
+    nothing = {var: ir.IntImm(var.dtype, 0) for var in undefined_vars(func.body, given) if var in offsets}
+    return ir.substitute(func.body, nothing)

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
+from tvmagic import ir
 from tvmagic.arith.block_regions import block_read_write_regions
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferRegion,
-    For,
-    PrimFunc,
-    Stmt,
-    StmtMutator,
-    Var,
-    handles,
-)
 from tvmagic.passes import is_recording, note
 from tvmagic.tir.analysis.buffer_lca import buffer_order, detect_buffer_access_lca
 from tvmagic.tir.transform.declaration import tir_pass
 
 
-class _Locator(StmtMutator):
-    def __init__(self, func: PrimFunc) -> None:
-        self.in_scope: dict[Var, Buffer] = {b.data: b for b in func.buffer_map.values()}
-        self.at: dict[Stmt, list[Buffer]] = {}
+class _Locator(ir.StmtMutator):
+    def __init__(self, func: ir.PrimFunc) -> None:
+        self.in_scope: dict[ir.Var, ir.Buffer] = {b.data: b for b in func.buffer_map.values()}
+        self.at: dict[ir.Stmt, list[ir.Buffer]] = {}
         order, allocated = buffer_order(func)
         if not allocated:
             return
@@ -36,8 +25,8 @@ class _Locator(StmtMutator):
             elif place is not None:
                 self.in_scope.setdefault(buffer.data, buffer)
 
-    @handles(For)
-    def loop(self, node: For) -> Stmt:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> ir.Stmt:
         buffers = self.at.get(node)
         if buffers is None:
             return self.visit_children(node)
@@ -50,13 +39,13 @@ class _Locator(StmtMutator):
             note("plan.location", f"{names} is allocated inside loop `{node.loop_var.name}`", node=node)
         return new.replace(body=self._block_around(new.body, buffers))
 
-    def _block_around(self, body: Stmt, buffers: list[Buffer]) -> Stmt:
-        block = Block((), (), (), "", body, alloc_buffers=buffers, span=body.span)
+    def _block_around(self, body: ir.Stmt, buffers: list[ir.Buffer]) -> ir.Stmt:
+        block = ir.Block((), (), (), "", body, alloc_buffers=buffers, span=body.span)
         reads, writes = block_read_write_regions(block, self.in_scope)
-        return BlockRealize((), True, block.replace(reads=tuple(reads), writes=tuple(writes)), body.span)
+        return ir.BlockRealize((), True, block.replace(reads=tuple(reads), writes=tuple(writes)), body.span)
 
-    @handles(Block)
-    def block(self, node: Block) -> Stmt:
+    @ir.handles(ir.Block)
+    def block(self, node: ir.Block) -> ir.Stmt:
         if node.init is not None:
             raise TVMagicError(
                 f"block `{node.name_hint}` still has an `init`",
@@ -76,13 +65,13 @@ class _Locator(StmtMutator):
             return new
         return new.replace(alloc_buffers=tuple(buffers), reads=reads, writes=writes)
 
-    def _outer(self, regions: tuple[BufferRegion, ...]) -> tuple[BufferRegion, ...]:
+    def _outer(self, regions: tuple[ir.BufferRegion, ...]) -> tuple[ir.BufferRegion, ...]:
         """The regions of buffers that live outside the block."""
         return tuple([r for r in regions if r.buffer.data in self.in_scope])
 
 
 @tir_pass("tir.PlanAndUpdateBufferAllocationLocation")
-def PlanAndUpdateBufferAllocationLocation(func: PrimFunc) -> PrimFunc:
+def PlanAndUpdateBufferAllocationLocation(func: ir.PrimFunc) -> ir.PrimFunc:
     """Allocate each buffer in the innermost loop or block around its accesses.
 
     A loop that gets a buffer gets a block without a name around its body.

@@ -4,37 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.ir import (
-    Allocate,
-    AllocateConst,
-    AttrStmt,
-    Block,
-    Buffer,
-    For,
-    IRModule,
-    IterVar,
-    Let,
-    LetStmt,
-    Mutator,
-    PrimFunc,
-    Stmt,
-    Var,
-    handles,
-)
-from tvmagic.ir.functor import mutate_all
+from tvmagic import ir
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.use_def import used_vars
 
 
-class _ConvertSSA(Mutator):
+class _ConvertSSA(ir.Mutator):
     def __init__(self) -> None:
-        self.defined: set[Var] = set()
-        self.names: dict[Var, Var] = {}
-        self.described_by: dict[Buffer, tuple[Var, ...]] = {}
-        self.renewed: dict[tuple[Buffer, tuple[Var, ...]], Buffer] = {}
-        self.threads: dict[Var, IterVar] = {}  # of the function that is visited
+        self.defined: set[ir.Var] = set()
+        self.names: dict[ir.Var, ir.Var] = {}
+        self.described_by: dict[ir.Buffer, tuple[ir.Var, ...]] = {}
+        self.renewed: dict[tuple[ir.Buffer, tuple[ir.Var, ...]], ir.Buffer] = {}
+        self.threads: dict[ir.Var, ir.IterVar] = {}  # of the function that is visited
 
-    def function(self, func: PrimFunc) -> PrimFunc:
+    def function(self, func: ir.PrimFunc) -> ir.PrimFunc:
         """`func` without variables that functions before it define."""
         self.names, self.threads = {}, {}
         given = dict.fromkeys(func.params)
@@ -51,11 +34,11 @@ class _ConvertSSA(Mutator):
             return func
         return func.replace(params=params, body=body, buffer_map=buffers)
 
-    @handles(Var)
-    def var(self, var: Var) -> Var:
+    @ir.handles(ir.Var)
+    def var(self, var: ir.Var) -> ir.Var:
         return self.names.get(var, var)
 
-    def visit_buffer_use(self, buffer: Buffer) -> Buffer:
+    def visit_buffer_use(self, buffer: ir.Buffer) -> ir.Buffer:
         if not self.names:
             return buffer
         described = self.described_by.get(buffer)
@@ -69,15 +52,15 @@ class _ConvertSSA(Mutator):
         if new is None:
             new = self.renewed[buffer, now] = buffer.replace(
                 data=now[0],
-                shape=mutate_all(self.visit, buffer.shape),
-                strides=mutate_all(self.visit, buffer.strides),
+                shape=ir.mutate_all(self.visit, buffer.shape),
+                strides=ir.mutate_all(self.visit, buffer.strides),
                 elem_offset=self.visit(buffer.elem_offset),
             )
         return new
 
     visit_buffer_def = visit_buffer_use
 
-    def define(self, var: Var) -> Var:
+    def define(self, var: ir.Var) -> ir.Var:
         """The variable to use from here on in place of `var`."""
         if var not in self.defined:
             self.defined.add(var)
@@ -86,7 +69,7 @@ class _ConvertSSA(Mutator):
         self.defined.add(new)
         return new
 
-    def inside(self, old: Var, new: Var, node: Any) -> Any:
+    def inside(self, old: ir.Var, new: ir.Var, node: Any) -> Any:
         """`node` visited with `new` standing for `old`."""
         if new is old:
             return self.visit(node)
@@ -99,15 +82,15 @@ class _ConvertSSA(Mutator):
             self.names[old] = before
         return result
 
-    @handles(Let, LetStmt)
+    @ir.handles(ir.Let, ir.LetStmt)
     def let(self, node: Any) -> Any:
         value = self.visit(node.value)
         var = self.define(node.var)
         body = self.inside(node.var, var, node.body)
         return node.with_(var=var, value=value, body=body)
 
-    @handles(For)
-    def loop(self, node: For) -> Stmt:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> ir.Stmt:
         low, extent = self.visit(node.min), self.visit(node.extent)
         var, binding = self.define(node.loop_var), node.thread_binding
         if binding is not None:
@@ -116,34 +99,34 @@ class _ConvertSSA(Mutator):
         body = self.inside(node.loop_var, var, node.body)
         return node.with_(loop_var=var, min=low, extent=extent, thread_binding=binding, body=body)
 
-    @handles(Allocate)
-    def allocate(self, node: Allocate) -> Stmt:
-        extents, condition = mutate_all(self.visit, node.extents), self.visit(node.condition)
+    @ir.handles(ir.Allocate)
+    def allocate(self, node: ir.Allocate) -> ir.Stmt:
+        extents, condition = ir.mutate_all(self.visit, node.extents), self.visit(node.condition)
         var = self.define(node.buffer_var)
         body = self.inside(node.buffer_var, var, node.body)
         return node.with_(buffer_var=var, extents=extents, condition=condition, body=body)
 
-    @handles(AllocateConst)
-    def allocate_const(self, node: AllocateConst) -> Stmt:
+    @ir.handles(ir.AllocateConst)
+    def allocate_const(self, node: ir.AllocateConst) -> ir.Stmt:
         var = self.define(node.buffer_var)
         body = self.inside(node.buffer_var, var, node.body)
         return node.with_(buffer_var=var, body=body)
 
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> Stmt:
+    @ir.handles(ir.AttrStmt)
+    def attribute(self, node: ir.AttrStmt) -> ir.Stmt:
         thread = self.thread(node)
         new = self.visit_children(node)
         subject = node.node if thread is None else thread
-        if isinstance(subject, Var):
+        if isinstance(subject, ir.Var):
             subject = self.names.get(subject, subject)
-        elif isinstance(subject, Buffer):
+        elif isinstance(subject, ir.Buffer):
             subject = self.visit_buffer_use(subject)
         return new if subject is node.node else new.replace(node=subject)
 
-    def thread(self, node: AttrStmt) -> IterVar | None:
+    def thread(self, node: ir.AttrStmt) -> ir.IterVar | None:
         """The axis of a launch; its variable is one in the whole function, however often it is launched."""
         axis = node.node
-        if node.attr_key not in ("thread_extent", "virtual_thread") or not isinstance(axis, IterVar):
+        if node.attr_key not in ("thread_extent", "virtual_thread") or not isinstance(axis, ir.IterVar):
             return None
         known = self.threads.get(axis.var)
         if known is None:
@@ -153,10 +136,10 @@ class _ConvertSSA(Mutator):
                 self.names[axis.var] = var
         return axis if known.var is axis.var else known
 
-    @handles(Block)
-    def block(self, node: Block) -> Stmt:
-        renamed: dict[Var, Var | None] = {}
-        iter_vars: list[IterVar] = []
+    @ir.handles(ir.Block)
+    def block(self, node: ir.Block) -> ir.Stmt:
+        renamed: dict[ir.Var, ir.Var | None] = {}
+        iter_vars: list[ir.IterVar] = []
         for iter_var in node.iter_vars:
             var = self.define(iter_var.var)
             if var is not iter_var.var:
@@ -173,21 +156,21 @@ class _ConvertSSA(Mutator):
         return new.replace(iter_vars=tuple(iter_vars)) if renamed else new
 
 
-def used_vars_of(buffer: Buffer) -> tuple[Var, ...]:
+def used_vars_of(buffer: ir.Buffer) -> tuple[ir.Var, ...]:
     """The variables in the shape, strides and offset of a buffer."""
-    found: dict[Var, None] = {}
+    found: dict[ir.Var, None] = {}
     for expr in (*buffer.shape, *buffer.strides, buffer.elem_offset):
         found.update(used_vars(expr))
     return tuple(found)
 
 
-def convert_ssa(stmt: Stmt) -> Stmt:
+def convert_ssa(stmt: ir.Stmt) -> ir.Stmt:
     """`stmt` with every variable defined once."""
     return _ConvertSSA().visit(stmt)
 
 
 @tir_pass("tir.ConvertSSA")
-def ConvertSSA(mod: IRModule) -> IRModule:
+def ConvertSSA(mod: ir.IRModule) -> ir.IRModule:
     """Give every definition of a variable a variable of its own, in all functions of the module together.
 
     A parameter, a loop or a buffer that two functions share stays that of the first one. A thread's variable

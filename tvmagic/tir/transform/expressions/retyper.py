@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.ir import Let, LetStmt, Mutator, PrimExpr, Var, handles
+from tvmagic import ir
 
 
-class Retyper(Mutator):
+class Retyper(ir.Mutator):
     """A mutator that changes dtypes; `vars` has the new variable of each whose dtype has changed.
 
     A subclass reads `vars` where it handles `Var`.
     """
 
     def __init__(self) -> None:
-        self.vars: dict[Var, Var] = {}
+        self.vars: dict[ir.Var, ir.Var] = {}
 
-    def bound_value(self, value: PrimExpr) -> PrimExpr:
+    def bound_value(self, value: ir.PrimExpr) -> ir.PrimExpr:
         """What a variable is bound to in the place of `value`."""
         return self.visit(value)
 
-    @handles(Let, LetStmt)
+    @ir.handles(ir.Let, ir.LetStmt)
     def let(self, node: Any) -> Any:
         value, var = self.bound_value(node.value), node.var
         if value.dtype is not node.value.dtype:

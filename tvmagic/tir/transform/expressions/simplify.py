@@ -5,30 +5,10 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakSet
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.extension import Extension
 from tvmagic.arith.rewrite import observe_rules
-from tvmagic.ir import (
-    BufferLoad,
-    BufferStore,
-    Call,
-    CallEffect,
-    ConstExpr,
-    Evaluate,
-    For,
-    IfThenElse,
-    IntImm,
-    LetStmt,
-    PrimExpr,
-    PrimFunc,
-    Stmt,
-    StringImm,
-    Var,
-    Visitor,
-    handles,
-    substitute,
-)
-from tvmagic.ir.deep_equal import expr_deep_equal
 from tvmagic.ir.effects import side_effect
 from tvmagic.ir.query import is_call
 from tvmagic.passes import is_recording, note
@@ -53,18 +33,18 @@ _EXTENSIONS = {
 
 
 # Bodies that the pass left as they were: it runs several times in a pipeline, often with nothing in between.
-_simplified: WeakSet[Stmt] = WeakSet()
+_simplified: WeakSet[ir.Stmt] = WeakSet()
 
 
-class _BufferVars(Visitor):
+class _BufferVars(ir.Visitor):
     """The variables that buffers in a function are described by."""
 
     def __init__(self) -> None:
-        self.vars: set[Var] = set()
+        self.vars: set[ir.Var] = set()
         self.seen: set[Any] = set()
 
-    @handles(Var)
-    def var(self, var: Var) -> None:
+    @ir.handles(ir.Var)
+    def var(self, var: ir.Var) -> None:
         pass
 
     def visit_buffer_use(self, buffer: Any) -> None:
@@ -78,16 +58,16 @@ class _BufferVars(Visitor):
     visit_buffer_def = visit_buffer_use
 
 
-class _VarCollector(Visitor):
-    def __init__(self, found: set[Var]) -> None:
+class _VarCollector(ir.Visitor):
+    def __init__(self, found: set[ir.Var]) -> None:
         self.found = found
 
-    @handles(Var)
-    def var(self, var: Var) -> None:
+    @ir.handles(ir.Var)
+    def var(self, var: ir.Var) -> None:
         self.found.add(var)
 
 
-def buffer_description_vars(func: PrimFunc) -> set[Var]:
+def buffer_description_vars(func: ir.PrimFunc) -> set[ir.Var]:
     """The variables in shapes, strides and offsets of the buffers of `func`."""
     visitor = _BufferVars()
     for buffer in func.buffer_map.values():
@@ -104,18 +84,18 @@ class StmtSimplifier(AnalyzerMutator):
     """
 
     def __init__(
-        self, analyzer: Analyzer, buffer_vars: set[Var], contents: BufferContents | None, everywhere: bool
+        self, analyzer: Analyzer, buffer_vars: set[ir.Var], contents: BufferContents | None, everywhere: bool
     ) -> None:
         super().__init__(analyzer)
         self.buffer_vars = buffer_vars
         self.contents = contents
-        self.place: Stmt | None = None  # the statement whose expressions are visited
-        self.pure_lets: dict[Var, PrimExpr] = {}
+        self.place: ir.Stmt | None = None  # the statement whose expressions are visited
+        self.pure_lets: dict[ir.Var, ir.PrimExpr] = {}
         self._plain = self._in_context if everywhere else analyzer.simplify
         self.simplified = self._simplify_with_note if is_recording() else self._plain
 
     def visit(self, node: Any) -> Any:
-        if self.contents is None or not isinstance(node, Stmt):
+        if self.contents is None or not isinstance(node, ir.Stmt):
             return super().visit(node)
         outer, self.place = self.place, node
         try:
@@ -123,24 +103,24 @@ class StmtSimplifier(AnalyzerMutator):
         finally:
             self.place = outer
 
-    def _in_context(self, node: PrimExpr) -> PrimExpr:
+    def _in_context(self, node: ir.PrimExpr) -> ir.PrimExpr:
         """`node` simplified with what buffers are known to hold at its statement."""
         if self.contents is None or self.place is None:
             return self.analyzer.simplify(node)
         return self.contents.simplified(node, self.place, self.analyzer)
 
-    def _proved(self, condition: PrimExpr) -> bool | None:
+    def _proved(self, condition: ir.PrimExpr) -> bool | None:
         """Whether a condition always holds, or never; None if neither is proved."""
-        condition = substitute(condition, self.pure_lets)
+        condition = ir.substitute(condition, self.pure_lets)
         simplified = self.simplified(condition) if self.contents is None else self._in_context(condition)
-        return bool(simplified.value) if isinstance(simplified, IntImm) else None
+        return bool(simplified.value) if isinstance(simplified, ir.IntImm) else None
 
-    def _simplify_with_note(self, node: PrimExpr) -> PrimExpr:
+    def _simplify_with_note(self, node: ir.PrimExpr) -> ir.PrimExpr:
         """`node` simplified, with a note that names the rules that fired."""
         fired: dict[str, None] = {}
         with observe_rules(lambda rule, before, after: fired.setdefault(rule.name)):
             result = self._plain(node)
-        if result is not node and not expr_deep_equal(result, node):
+        if result is not node and not ir.expr_deep_equal(result, node):
             note(
                 "simplify.rules",
                 f"`{node}` became `{result}`",
@@ -149,67 +129,67 @@ class StmtSimplifier(AnalyzerMutator):
             )
         return result
 
-    @handles(PrimExpr)
-    def expression(self, node: PrimExpr) -> PrimExpr:
+    @ir.handles(ir.PrimExpr)
+    def expression(self, node: ir.PrimExpr) -> ir.PrimExpr:
         return self.simplified(node)
 
-    @handles(Call)
-    def call(self, node: Call) -> PrimExpr:
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> ir.PrimExpr:
         if self.contents is not None and is_call(node, "tir.if_then_else"):
             known = self._proved(node.args[0])
             if known is not None:
                 return self.visit(node.args[1 if known else 2])
         return self.simplified(node)
 
-    @handles(ConstExpr)
-    def constant(self, node: PrimExpr) -> PrimExpr:
+    @ir.handles(ir.ConstExpr)
+    def constant(self, node: ir.PrimExpr) -> ir.PrimExpr:
         return node
 
-    @handles(For)
-    def for_loop(self, node: For) -> Stmt:
+    @ir.handles(ir.For)
+    def for_loop(self, node: ir.For) -> ir.Stmt:
         return self.visit_bounded_loop(node)
 
-    @handles(LetStmt)
-    def let_stmt(self, node: LetStmt) -> Stmt:
+    @ir.handles(ir.LetStmt)
+    def let_stmt(self, node: ir.LetStmt) -> ir.Stmt:
         value = self.visit(node.value)
         self.analyzer.wraps.define(node.var, value)
         inline = _can_inline(node.value)
         if inline:
             self.analyzer.bind(node.var, value, True)
-        elif side_effect(node.value) <= CallEffect.PURE:
+        elif side_effect(node.value) <= ir.CallEffect.PURE:
             self.pure_lets[node.var] = value
         body = self.visit(node.body)
         if inline and node.var not in self.buffer_vars:
             return body
         return node.with_(value=value, body=body)
 
-    @handles(IfThenElse)
-    def branch(self, node: IfThenElse) -> Stmt:
+    @ir.handles(ir.IfThenElse)
+    def branch(self, node: ir.IfThenElse) -> ir.Stmt:
         known = self._proved(node.condition)
         if known is not None:
             if is_recording():
                 note("simplify.branch", f"the condition is always {known}", node=node.condition)
             if known:
                 return self.visit(node.then_case)
-            return self.visit(node.else_case) if node.else_case is not None else Evaluate(0, node.span)
+            return self.visit(node.else_case) if node.else_case is not None else ir.Evaluate(0, node.span)
         return super().branch(node)
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> Stmt:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> ir.Stmt:
         new = self.visit_children(node)
         value = new.value
-        if isinstance(value, BufferLoad) and new.predicate is value.predicate and same_place(value, new):
-            return Evaluate(0, node.span)
+        if isinstance(value, ir.BufferLoad) and new.predicate is value.predicate and same_place(value, new):
+            return ir.Evaluate(0, node.span)
         return new
 
 
-def _can_inline(value: PrimExpr) -> bool:
-    if isinstance(value, (ConstExpr, Var)) and not isinstance(value, StringImm):
+def _can_inline(value: ir.PrimExpr) -> bool:
+    if isinstance(value, (ir.ConstExpr, ir.Var)) and not isinstance(value, ir.StringImm):
         return True
-    return value.dtype.is_int and side_effect(value) <= CallEffect.PURE
+    return value.dtype.is_int and side_effect(value) <= ir.CallEffect.PURE
 
 
-def same_place(load: BufferLoad | BufferStore, store: BufferStore) -> bool:
+def same_place(load: ir.BufferLoad | ir.BufferStore, store: ir.BufferStore) -> bool:
     """Whether both access the same element of the same memory."""
     a, b = load.buffer, store.buffer
     if a.data is not b.data or len(load.indices) != len(store.indices):
@@ -219,11 +199,11 @@ def same_place(load: BufferLoad | BufferStore, store: BufferStore) -> bool:
         if len(a.shape) != len(b.shape) or len(a.strides) != len(b.strides):
             return False
         pairs += [*zip(a.shape, b.shape), *zip(a.strides, b.strides), (a.elem_offset, b.elem_offset)]
-    return all(x is y or expr_deep_equal(x, y) for x, y in pairs)
+    return all(x is y or ir.expr_deep_equal(x, y) for x, y in pairs)
 
 
 @tir_pass("tir.Simplify", OPTIONS)
-def Simplify(func: PrimFunc, *, options: dict[str, Any]) -> PrimFunc:
+def Simplify(func: ir.PrimFunc, *, options: dict[str, Any]) -> ir.PrimFunc:
     """Simplify every expression, inline integer lets, and leave out branches that are never taken.
 
     Options under `tir.Simplify`: `transitively_prove_inequalities`, `convert_boolean_to_and_of_ors`,

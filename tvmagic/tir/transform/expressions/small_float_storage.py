@@ -6,30 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    Allocate,
-    Broadcast,
-    Buffer,
-    BufferLoad,
-    BufferRemapper,
-    Call,
-    Cast,
-    DataType,
-    FloatImm,
-    IntImm,
-    Let,
-    PointerType,
-    PrimExpr,
-    PrimFunc,
-    PrimType,
-    Select,
-    Shuffle,
-    Stmt,
-    Var,
-    handles,
-    ops,
-)
 from tvmagic.ir.query import is_call
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.expressions.small_float_legalize import is_bfloat16, is_float8
@@ -37,81 +15,81 @@ from tvmagic.tir.transform.expressions.small_float_legalize import is_bfloat16, 
 # ---------------------------------------------------------------------------- bits and numbers
 
 
-def _format(dtype: DataType) -> tuple[int, int, int]:
+def _format(dtype: ir.DataType) -> tuple[int, int, int]:
     """How many bits the fraction has, the least exponent of a normal number, and the bits of NaN."""
     if dtype.code == "bfloat":
         return 7, -126, 0x7FC0
     return (3, -6, 0x7F) if dtype.code == "e4m3_float" else (2, -14, 0x7E)
 
 
-def _const(value: float, like: PrimExpr) -> PrimExpr:
-    return ops.make_const(like.dtype, value)
+def _const(value: float, like: ir.PrimExpr) -> ir.PrimExpr:
+    return ir.ops.make_const(like.dtype, value)
 
 
-def _named(name: str, value: PrimExpr, use: Callable[[Var], PrimExpr]) -> PrimExpr:
+def _named(name: str, value: ir.PrimExpr, use: Callable[[ir.Var], ir.PrimExpr]) -> ir.PrimExpr:
     """What `use` makes of `value`, which is computed once."""
-    var = Var(name, value.dtype)
-    return Let(var, value, use(var))
+    var = ir.Var(name, value.dtype)
+    return ir.Let(var, value, use(var))
 
 
-def number_of(bits: PrimExpr, small: DataType, wanted: DataType) -> PrimExpr:
+def number_of(bits: ir.PrimExpr, small: ir.DataType, wanted: ir.DataType) -> ir.PrimExpr:
     """The value, of the type `wanted`, of a small float whose bits are given as an unsigned integer; exact."""
     if small.code == "bfloat":
-        word = ops.shift_left(ops.cast(DataType("uint32").with_lanes_of(small), bits), 16)
-        return ops.cast(wanted, ops.reinterpret(DataType("float32").with_lanes_of(small), word))
-    half = DataType("float16").with_lanes_of(small)
-    word = ops.cast(DataType("uint16").with_lanes_of(small), bits)
+        word = ir.ops.shift_left(ir.ops.cast(ir.DataType("uint32").with_lanes_of(small), bits), 16)
+        return ir.ops.cast(wanted, ir.ops.reinterpret(ir.DataType("float32").with_lanes_of(small), word))
+    half = ir.DataType("float16").with_lanes_of(small)
+    word = ir.ops.cast(ir.DataType("uint16").with_lanes_of(small), bits)
     if small.code == "e5m2_float":  # the upper half of a float16
-        return ops.cast(wanted, ops.reinterpret(half, ops.shift_left(word, 8)))
+        return ir.ops.cast(wanted, ir.ops.reinterpret(half, ir.ops.shift_left(word, 8)))
 
-    def of_e4m3(bits: Var) -> PrimExpr:
+    def of_e4m3(bits: ir.Var) -> ir.PrimExpr:
         # one bit less of exponent than float16, whose bias is 8 larger; one NaN and no infinity
-        magnitude = ops.bitwise_and(bits, 0x7F)
-        sign = ops.shift_left(ops.bitwise_and(bits, 0x80), 8)
-        scaled = ops.reinterpret(half, ops.bitwise_or(ops.shift_left(magnitude, 7), sign))
+        magnitude = ir.ops.bitwise_and(bits, 0x7F)
+        sign = ir.ops.shift_left(ir.ops.bitwise_and(bits, 0x80), 8)
+        scaled = ir.ops.reinterpret(half, ir.ops.bitwise_or(ir.ops.shift_left(magnitude, 7), sign))
         value = scaled * _const(256.0, scaled)
-        return Select(magnitude.equal(_const(0x7F, magnitude)), _const(float("nan"), value), value)
+        return ir.Select(magnitude.equal(_const(0x7F, magnitude)), _const(float("nan"), value), value)
 
-    return ops.cast(wanted, _named("bits", word, of_e4m3))
+    return ir.ops.cast(wanted, _named("bits", word, of_e4m3))
 
 
-def bits_of(value: PrimExpr, small: DataType) -> PrimExpr:
+def bits_of(value: ir.PrimExpr, small: ir.DataType) -> ir.PrimExpr:
     """The bits of the small float nearest to `value`, to even on a tie, as an unsigned integer.
 
     What is too large becomes infinity, or NaN in e4m3, which has none.
     """
-    wide = DataType("uint32").with_lanes_of(small)
+    wide = ir.DataType("uint32").with_lanes_of(small)
 
-    def signed(word: Var) -> PrimExpr:
-        sign = ops.shift_right(ops.bitwise_and(word, 0x80000000), 32 - small.bits)
-        magnitude = ops.bitwise_and(word, 0x7FFFFFFF)
-        return ops.bitwise_or(_named("magnitude", magnitude, lambda m: _rounded(m, small)), sign)
+    def signed(word: ir.Var) -> ir.PrimExpr:
+        sign = ir.ops.shift_right(ir.ops.bitwise_and(word, 0x80000000), 32 - small.bits)
+        magnitude = ir.ops.bitwise_and(word, 0x7FFFFFFF)
+        return ir.ops.bitwise_or(_named("magnitude", magnitude, lambda m: _rounded(m, small)), sign)
 
-    word = ops.reinterpret(wide, ops.cast(DataType("float32").with_lanes_of(small), value))
-    return ops.cast(bits_type(small), _named("word", word, signed))
+    word = ir.ops.reinterpret(wide, ir.ops.cast(ir.DataType("float32").with_lanes_of(small), value))
+    return ir.ops.cast(bits_type(small), _named("word", word, signed))
 
 
-def _rounded(magnitude: Var, small: DataType) -> PrimExpr:
+def _rounded(magnitude: ir.Var, small: ir.DataType) -> ir.PrimExpr:
     """The bits of a small float, without sign, from those of a float32."""
     fraction, least, nan = _format(small)
     dropped = 23 - fraction
     # 1. A normal number: drop the lowest bits of the fraction; a carry goes into the exponent.
-    odd = ops.bitwise_and(ops.shift_right(magnitude, dropped), 1)
-    result = ops.shift_right(magnitude + _const((1 << (dropped - 1)) - 1, magnitude) + odd, dropped)
+    odd = ir.ops.bitwise_and(ir.ops.shift_right(magnitude, dropped), 1)
+    result = ir.ops.shift_right(magnitude + _const((1 << (dropped - 1)) - 1, magnitude) + odd, dropped)
     # 2. Less than the least normal number: a multiple of the least number there is.
     if least > -126:
         normal = result - _const((127 + least - 1) << fraction, magnitude)
-        single = ops.reinterpret(DataType("float32").with_lanes_of(small), magnitude)
-        units = ops.nearbyint(single * _const(2.0 ** (fraction - least), single))
+        single = ir.ops.reinterpret(ir.DataType("float32").with_lanes_of(small), magnitude)
+        units = ir.ops.nearbyint(single * _const(2.0 ** (fraction - least), single))
         tiny = magnitude < _const((127 + least) << 23, magnitude)
-        result = Select(tiny, ops.cast(magnitude.dtype, units), normal)
+        result = ir.Select(tiny, ir.ops.cast(magnitude.dtype, units), normal)
     # 3. Too large, or no number at all.
     limit = _const(nan if small.code == "e4m3_float" else _infinity(small), magnitude)
-    result = _named("rounded", result, lambda r: Select(r >= limit, limit, r))
-    return Select(magnitude > _const(0x7F800000, magnitude), _const(nan, magnitude), result)
+    result = _named("rounded", result, lambda r: ir.Select(r >= limit, limit, r))
+    return ir.Select(magnitude > _const(0x7F800000, magnitude), _const(nan, magnitude), result)
 
 
-def constant_bits(value: float, small: DataType) -> int:
+def constant_bits(value: float, small: ir.DataType) -> int:
     """The bits of the small float nearest to a number, as `bits_of` has them."""
     fraction, least, nan = _format(small)
     sign = 1 << (small.bits - 1) if math.copysign(1.0, value) < 0 else 0
@@ -125,39 +103,39 @@ def constant_bits(value: float, small: DataType) -> int:
     return sign | min(((exponent - least) << fraction) + units, limit)
 
 
-def _infinity(small: DataType) -> int:
+def _infinity(small: ir.DataType) -> int:
     fraction, _, _ = _format(small)
     exponents = small.bits - 1 - fraction
     return ((1 << exponents) - 1) << fraction
 
 
-def bits_type(small: DataType) -> DataType:
+def bits_type(small: ir.DataType) -> ir.DataType:
     """The unsigned integers of a small float's width."""
-    return DataType(f"uint{small.bits}").with_lanes_of(small)
+    return ir.DataType(f"uint{small.bits}").with_lanes_of(small)
 
 
 # ---------------------------------------------------------------------------- programs
 
 
-_HELD = (Var, FloatImm, BufferLoad, Cast, Broadcast, Select, Shuffle)
+_HELD = (ir.Var, ir.FloatImm, ir.BufferLoad, ir.Cast, ir.Broadcast, ir.Select, ir.Shuffle)
 _HANDED_ON = ("tir.if_then_else", "tir.likely", "tir.reinterpret")
 
 
-def _is_held(node: PrimExpr) -> bool:
+def _is_held(node: ir.PrimExpr) -> bool:
     """Whether an expression hands a value on, or converts it, and does not compute."""
     return isinstance(node, _HELD) or any(is_call(node, name) for name in _HANDED_ON)
 
 
-class _Storage(BufferRemapper):
+class _Storage(ir.BufferRemapper):
     """An expression of a small type becomes that of its bits."""
 
-    def __init__(self, small: Callable[[DataType], bool], compute: str) -> None:
+    def __init__(self, small: Callable[[ir.DataType], bool], compute: str) -> None:
         super().__init__()
         self.small, self.compute = small, compute
-        self.vars: dict[Var, Var] = {}
+        self.vars: dict[ir.Var, ir.Var] = {}
 
     def visit(self, node: Any) -> Any:
-        if isinstance(node, PrimExpr) and self.small(node.dtype) and not _is_held(node):
+        if isinstance(node, ir.PrimExpr) and self.small(node.dtype) and not _is_held(node):
             raise TVMagicError(
                 f"`{node}` computes in `{node.dtype}`, which only memory may hold",
                 node=node,
@@ -166,35 +144,35 @@ class _Storage(BufferRemapper):
             )
         return super().visit(node)
 
-    @handles(Var)
-    def var(self, var: Var) -> Var:
+    @ir.handles(ir.Var)
+    def var(self, var: ir.Var) -> ir.Var:
         kind = var.type_annotation
-        if isinstance(kind, PointerType) and isinstance(kind.element_type, PrimType):
+        if isinstance(kind, ir.PointerType) and isinstance(kind.element_type, ir.PrimType):
             element = kind.element_type.dtype
             if self.small(element) and var not in self.vars:
-                pointer = PointerType(PrimType(bits_type(element)), kind.storage_scope)
-                self.vars[var] = Var(var.name, pointer, var.span)
+                pointer = ir.PointerType(ir.PrimType(bits_type(element)), kind.storage_scope)
+                self.vars[var] = ir.Var(var.name, pointer, var.span)
         elif self.small(var.dtype) and var not in self.vars:
             self.vars[var] = var.copy_with_dtype(bits_type(var.dtype))
         return self.vars.get(var, var)
 
-    def remap(self, buffer: Buffer) -> Buffer:
+    def remap(self, buffer: ir.Buffer) -> ir.Buffer:
         new = super().remap(buffer)
         return new.replace(dtype=bits_type(buffer.dtype)) if self.small(buffer.dtype) else new
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> PrimExpr:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> ir.PrimExpr:
         new = self.visit_children(node)
-        return BufferLoad(new.buffer, new.indices, new.predicate, node.span) if self.small(node.dtype) else new
+        return ir.BufferLoad(new.buffer, new.indices, new.predicate, node.span) if self.small(node.dtype) else new
 
-    @handles(Allocate)
-    def allocate(self, node: Allocate) -> Stmt:
+    @ir.handles(ir.Allocate)
+    def allocate(self, node: ir.Allocate) -> ir.Stmt:
         new = self.visit_children(node)
         new = new.replace(buffer_var=self.var(node.buffer_var)) if new.buffer_var is node.buffer_var else new
         return new.replace(dtype=bits_type(node.dtype)) if self.small(node.dtype) else new
 
-    @handles(Cast)
-    def cast(self, node: Cast) -> PrimExpr:
+    @ir.handles(ir.Cast)
+    def cast(self, node: ir.Cast) -> ir.PrimExpr:
         value = self.visit(node.value)
         if self.small(node.value.dtype):
             value = number_of(value, node.value.dtype, node.dtype)
@@ -202,38 +180,38 @@ class _Storage(BufferRemapper):
             return bits_of(value, node.dtype)
         return value if value.dtype is node.dtype else node.with_(value=value)
 
-    @handles(FloatImm)
-    def constant(self, node: FloatImm) -> PrimExpr:
+    @ir.handles(ir.FloatImm)
+    def constant(self, node: ir.FloatImm) -> ir.PrimExpr:
         if not self.small(node.dtype):
             return node
-        return IntImm(bits_type(node.dtype), constant_bits(float(node.value), node.dtype), node.span)
+        return ir.IntImm(bits_type(node.dtype), constant_bits(float(node.value), node.dtype), node.span)
 
-    @handles(Broadcast)
-    def broadcast(self, node: Broadcast) -> PrimExpr:
+    @ir.handles(ir.Broadcast)
+    def broadcast(self, node: ir.Broadcast) -> ir.PrimExpr:
         value = self.visit(node.value)
-        return node if value is node.value else Broadcast(value, node.lanes, node.span)
+        return node if value is node.value else ir.Broadcast(value, node.lanes, node.span)
 
-    @handles(Select)
-    def select(self, node: Select) -> PrimExpr:
+    @ir.handles(ir.Select)
+    def select(self, node: ir.Select) -> ir.PrimExpr:
         new = self.visit_children(node)
-        return Select(new.condition, new.true_value, new.false_value, node.span) if self.small(node.dtype) else new
+        return ir.Select(new.condition, new.true_value, new.false_value, node.span) if self.small(node.dtype) else new
 
-    @handles(Shuffle)
-    def shuffle(self, node: Shuffle) -> PrimExpr:
+    @ir.handles(ir.Shuffle)
+    def shuffle(self, node: ir.Shuffle) -> ir.PrimExpr:
         new = self.visit_children(node)
-        return Shuffle(new.vectors, new.indices, node.span) if self.small(node.dtype) else new
+        return ir.Shuffle(new.vectors, new.indices, node.span) if self.small(node.dtype) else new
 
-    @handles(Call)
-    def call(self, node: Call) -> PrimExpr:
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> ir.PrimExpr:
         if is_call(node, "tir.reinterpret"):
             value = self.visit(node.args[0])
             dtype = bits_type(node.dtype) if self.small(node.dtype) else node.dtype
-            return ops.reinterpret(dtype, value)
+            return ir.ops.reinterpret(dtype, value)
         new = self.visit_children(node)
-        return Call(bits_type(node.dtype), new.op, new.args, node.span) if self.small(node.dtype) else new
+        return ir.Call(bits_type(node.dtype), new.op, new.args, node.span) if self.small(node.dtype) else new
 
 
-def _legalized(func: PrimFunc, small: Callable[[DataType], bool], compute: str) -> PrimFunc:
+def _legalized(func: ir.PrimFunc, small: Callable[[ir.DataType], bool], compute: str) -> ir.PrimFunc:
     change = _Storage(small, compute)
     params = [change.var(p) for p in func.params]
     buffers = {
@@ -247,13 +225,13 @@ def _legalized(func: PrimFunc, small: Callable[[DataType], bool], compute: str) 
 
 
 @tir_pass("tir.BF16StorageLegalize")
-def BF16StorageLegalize(func: PrimFunc) -> PrimFunc:
+def BF16StorageLegalize(func: ir.PrimFunc) -> ir.PrimFunc:
     """Keep bfloat16 in memory as uint16; conversions become operations on bits. BF16ComputeLegalize comes first."""
     return _legalized(func, is_bfloat16, "BF16ComputeLegalize")
 
 
 @tir_pass("tir.FP8StorageLegalize")
-def FP8StorageLegalize(func: PrimFunc) -> PrimFunc:
+def FP8StorageLegalize(func: ir.PrimFunc) -> ir.PrimFunc:
     """Keep floats of 8 bits in memory as uint8; conversions become operations on bits. FP8ComputeLegalize comes first.
 
     A machine without such floats runs what comes out: the function's parameters are arrays of uint8.

@@ -6,26 +6,7 @@ import enum
 from dataclasses import dataclass, field
 from typing import Any
 
-from tvmagic.ir import (
-    And,
-    AttrStmt,
-    Call,
-    CallEffect,
-    For,
-    IfThenElse,
-    IterVar,
-    Let,
-    LetStmt,
-    Mutator,
-    Or,
-    PrimExpr,
-    PrimFunc,
-    SeqStmt,
-    Stmt,
-    Var,
-    Visitor,
-    handles,
-)
+from tvmagic import ir
 from tvmagic.ir.effects import side_effect
 from tvmagic.ir.query import is_call
 from tvmagic.passes import Pass, Sequential, is_recording, note
@@ -59,10 +40,10 @@ class HoistedLetBindings(enum.IntFlag):
 
 @dataclass
 class _Condition:
-    value: PrimExpr
+    value: ir.PrimExpr
     kind: HoistedConditionals
     uses_block_var: bool
-    lets: set[Var]
+    lets: set[ir.Var]
     has_else: bool
 
 
@@ -70,48 +51,48 @@ class _Condition:
 class _Loop:
     """A loop, or a thread axis, and what can be hoisted to just outside it."""
 
-    var: Var
-    node: Stmt
-    lets: list[tuple[Var, PrimExpr, HoistedLetBindings, Any]] = field(
-        default_factory=list[tuple[Var, PrimExpr, HoistedLetBindings, Any]]
+    var: ir.Var
+    node: ir.Stmt
+    lets: list[tuple[ir.Var, ir.PrimExpr, HoistedLetBindings, Any]] = field(
+        default_factory=list[tuple[ir.Var, ir.PrimExpr, HoistedLetBindings, Any]]
     )
     conditions: list[_Condition] = field(default_factory=list[_Condition])
     in_sequence: bool = False
 
 
-class _Collector(Visitor):
+class _Collector(ir.Visitor):
     def __init__(self, conditionals: HoistedConditionals) -> None:
         self.conditionals = conditionals
         self.active: list[_Loop] = []
         self.done: list[_Loop] = []
         self.beside = 0  # how many of the active loops are around an `if` with an else, one of whose sides is visited
-        self.block_vars: set[Var] = set()
-        self.loops_of_let: dict[Var, set[Var]] = {}
-        self.lets_of_let: dict[Var, set[Var]] = {}  # those that its value names itself
+        self.block_vars: set[ir.Var] = set()
+        self.loops_of_let: dict[ir.Var, set[ir.Var]] = {}
+        self.lets_of_let: dict[ir.Var, set[ir.Var]] = {}  # those that its value names itself
 
-    def _destination(self, expr: PrimExpr, first: int = 0) -> _Loop | None:
+    def _destination(self, expr: ir.PrimExpr, first: int = 0) -> _Loop | None:
         """The outermost of the active loops from `first` on around which `expr` can stand."""
-        used: set[Var] = set()
+        used: set[ir.Var] = set()
         for var in free_vars(expr):
             used.add(var)
             used |= self.loops_of_let.get(var, set())
         found: _Loop | None = None
         across = HoistedConditionals.UsingBlockVar in self.conditionals
         for loop in reversed(self.active[first:]):
-            if loop.in_sequence or loop.var in used or not (across or isinstance(loop.node, For)):
+            if loop.in_sequence or loop.var in used or not (across or isinstance(loop.node, ir.For)):
                 return found
             found = loop
         return found
 
-    def _condition(self, value: PrimExpr, kind: HoistedConditionals, has_else: bool = True) -> None:
-        if side_effect(value) > CallEffect.PURE:
+    def _condition(self, value: ir.PrimExpr, kind: HoistedConditionals, has_else: bool = True) -> None:
+        if side_effect(value) > ir.CallEffect.PURE:
             return
         # Around a loop in which another side of an `if` runs, a condition without an else would leave that side out.
         loop = self._destination(value, 0 if has_else else self.beside)
         if loop is None or loop.in_sequence:
             return
         variables = free_vars(value)
-        lets: set[Var] = set()
+        lets: set[ir.Var] = set()
         pending = [v for v in variables if v in self.lets_of_let]
         while pending:
             var = pending.pop()
@@ -121,14 +102,14 @@ class _Collector(Visitor):
         uses_block = any(v in self.block_vars for v in variables)
         loop.conditions.append(_Condition(value, kind, uses_block, lets, has_else))
 
-    @handles(And, Or)
+    @ir.handles(ir.And, ir.Or)
     def junction(self, node: Any) -> None:
         self._condition(node.a, HoistedConditionals.BooleanExpression)
         self._condition(node.b, HoistedConditionals.BooleanExpression)
         self.visit_children(node)
 
-    @handles(IfThenElse)
-    def branch(self, node: IfThenElse) -> None:
+    @ir.handles(ir.IfThenElse)
+    def branch(self, node: ir.IfThenElse) -> None:
         self._condition(node.condition, HoistedConditionals.IfElseStmt, node.else_case is not None)
         beside = self.beside
         if node.else_case is not None:
@@ -136,46 +117,46 @@ class _Collector(Visitor):
         self.visit_children(node)
         self.beside = beside
 
-    @handles(Call)
-    def call(self, node: Call) -> None:
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> None:
         if is_call(node, "tir.if_then_else"):
             self._condition(node.args[0], HoistedConditionals.IfElseExpr)
         self.visit_children(node)
 
-    @handles(For)
-    def loop(self, node: For) -> None:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> None:
         self._inside(node, node.loop_var)
 
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> None:
-        var = node.node.var if isinstance(node.node, IterVar) else node.node
-        if not isinstance(var, Var):
+    @ir.handles(ir.AttrStmt)
+    def attribute(self, node: ir.AttrStmt) -> None:
+        var = node.node.var if isinstance(node.node, ir.IterVar) else node.node
+        if not isinstance(var, ir.Var):
             self.visit_children(node)
             return
         self.block_vars.add(var)
         self._inside(node, var)
         self.block_vars.discard(var)
 
-    def _inside(self, node: Stmt, var: Var) -> None:
+    def _inside(self, node: ir.Stmt, var: ir.Var) -> None:
         self.active.append(_Loop(var, node))
         self.visit_children(node)
         self.done.append(self.active.pop())
 
-    @handles(SeqStmt)
-    def sequence(self, node: SeqStmt) -> None:
+    @ir.handles(ir.SeqStmt)
+    def sequence(self, node: ir.SeqStmt) -> None:
         if self.active:
             self.active[-1].in_sequence = True
         self.visit_children(node)
 
-    @handles(Let, LetStmt)
+    @ir.handles(ir.Let, ir.LetStmt)
     def let(self, node: Any) -> None:
-        kind = HoistedLetBindings.LetStmt if isinstance(node, LetStmt) else HoistedLetBindings.LetExpr
+        kind = HoistedLetBindings.LetStmt if isinstance(node, ir.LetStmt) else HoistedLetBindings.LetExpr
         loop = self._destination(node.value)
-        if loop is not None and not loop.in_sequence and side_effect(node.value) <= CallEffect.PURE:
+        if loop is not None and not loop.in_sequence and side_effect(node.value) <= ir.CallEffect.PURE:
             loop.lets.append((node.var, node.value, kind, node.span))
         loops = {a.var for a in self.active}
-        used_loops: set[Var] = set()
-        used_lets: set[Var] = set()
+        used_loops: set[ir.Var] = set()
+        used_lets: set[ir.Var] = set()
         for var in free_vars(node.value):
             if var in loops:
                 used_loops.add(var)
@@ -188,7 +169,7 @@ class _Collector(Visitor):
         del self.loops_of_let[node.var], self.lets_of_let[node.var]
 
 
-class _Hoister(Mutator):
+class _Hoister(ir.Mutator):
     def __init__(self, loops: list[_Loop], conditionals: HoistedConditionals, lets: HoistedLetBindings) -> None:
         self.conditionals = conditionals
         self.at = {loop.node: loop for loop in loops}
@@ -204,31 +185,31 @@ class _Hoister(Mutator):
         blocks = HoistedConditionals.UsingBlockVar in self.conditionals or not condition.uses_block_var
         return blocks and condition.kind in self.conditionals
 
-    def _wrapped(self, stmt: Stmt, loop: _Loop) -> Stmt:
+    def _wrapped(self, stmt: ir.Stmt, loop: _Loop) -> ir.Stmt:
         for condition in reversed(loop.conditions):
             # a let that stays inside cannot be named outside
             if not self._asked_for(condition) or not condition.lets <= self.hoisted:
                 continue
             if is_recording():
                 note("hoist", f"a condition moves out of loop `{loop.var.name}`", node=condition.value)
-            stmt = IfThenElse(condition.value, stmt, stmt if condition.has_else else None, condition.value.span)
+            stmt = ir.IfThenElse(condition.value, stmt, stmt if condition.has_else else None, condition.value.span)
         for var, value, _, span in reversed(loop.lets):
             if var in self.hoisted:
-                stmt = LetStmt(var, value, stmt, span)
+                stmt = ir.LetStmt(var, value, stmt, span)
         return stmt
 
-    @handles(For, AttrStmt)
-    def loop(self, node: Any) -> Stmt:
+    @ir.handles(ir.For, ir.AttrStmt)
+    def loop(self, node: Any) -> ir.Stmt:
         new = self.visit_children(node)
         loop = self.at.get(node)
         return new if loop is None else self._wrapped(new, loop)
 
-    @handles(Let, LetStmt)
+    @ir.handles(ir.Let, ir.LetStmt)
     def let(self, node: Any) -> Any:
         return self.visit(node.body) if node.var in self.hoisted else self.visit_children(node)
 
 
-def hoist(stmt: Stmt, conditionals: HoistedConditionals, lets: HoistedLetBindings) -> Stmt:
+def hoist(stmt: ir.Stmt, conditionals: HoistedConditionals, lets: HoistedLetBindings) -> ir.Stmt:
     """`stmt` with conditions and lets of the kinds asked for moved outwards."""
     collector = _Collector(conditionals)
     collector.visit(stmt)
@@ -246,26 +227,26 @@ _BRANCH_OPTIONS = {"support_block_scope_hoisting": False, "support_block_scope_h
 
 
 @tir_pass("tir.InsertHoistedExpression", _EXPRESSION_OPTIONS, key="tir.HoistExpression")
-def InsertHoistedExpression(func: PrimFunc, *, options: dict[str, Any]) -> PrimFunc:
+def InsertHoistedExpression(func: ir.PrimFunc, *, options: dict[str, Any]) -> ir.PrimFunc:
     """The first step of HoistExpression: conditions and lets moved, nothing simplified."""
     conditionals = HoistedConditionals(int(options["hoisted_conditionals"]))
     return func.with_body(hoist(func.body, conditionals, HoistedLetBindings(int(options["hoisted_let_bindings"]))))
 
 
 @tir_pass("tir.InsertHoistIfThenElse", _BRANCH_OPTIONS, key="tir.HoistIfThenElse")
-def InsertHoistIfThenElse(func: PrimFunc, *, options: dict[str, Any]) -> PrimFunc:
+def InsertHoistIfThenElse(func: ir.PrimFunc, *, options: dict[str, Any]) -> ir.PrimFunc:
     """The first step of HoistIfThenElse: branches moved, nothing simplified."""
     across_blocks = HoistedConditionals.UsingBlockVar if any(options.values()) else HoistedConditionals.Never
     return _with_branches_hoisted(func, HoistedConditionals.IfElseStmt | across_blocks)
 
 
 @tir_pass("tir.InsertHoistIfThenElseBasic")
-def InsertHoistIfThenElseBasic(func: PrimFunc) -> PrimFunc:
+def InsertHoistIfThenElseBasic(func: ir.PrimFunc) -> ir.PrimFunc:
     """The first step of `HoistIfThenElse("basic")`: branches moved that no thread axis bounds."""
     return _with_branches_hoisted(func, HoistedConditionals.IfElseStmt)
 
 
-def _with_branches_hoisted(func: PrimFunc, kinds: HoistedConditionals) -> PrimFunc:
+def _with_branches_hoisted(func: ir.PrimFunc, kinds: HoistedConditionals) -> ir.PrimFunc:
     return func.with_body(hoist(func.body, kinds, HoistedLetBindings.Never))
 
 

@@ -4,32 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    Broadcast,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    IntImm,
-    Mutator,
-    PrimExpr,
-    Ramp,
-    Shuffle,
-    Var,
-    handles,
-)
 from tvmagic.ir.operators import lanes_of
 from tvmagic.ir.ops import add, multiply
 
 
-def broadcast_to(value: PrimExpr, code: int) -> PrimExpr:
+def broadcast_to(value: ir.PrimExpr, code: int) -> ir.PrimExpr:
     """`value` with the lanes of the lane code `code`; it is a scalar, a vector of that length, or a short broadcast."""
     dtype = value.dtype
     if dtype.lane_code == code:
         return value
-    if isinstance(value, Broadcast) and dtype.is_scalable == (code < 0) and code % dtype.lane_code == 0:
-        return Broadcast(value.value, lanes_of(dtype.with_lane_code(code)), value.span)
+    if isinstance(value, ir.Broadcast) and dtype.is_scalable == (code < 0) and code % dtype.lane_code == 0:
+        return ir.Broadcast(value.value, lanes_of(dtype.with_lane_code(code)), value.span)
     if dtype.is_vector:
         wanted = dtype.with_lane_code(code)
         raise TVMagicError(
@@ -37,7 +25,7 @@ def broadcast_to(value: PrimExpr, code: int) -> PrimExpr:
             node=value,
             code="tir.vectorize_loop.lanes_differ",
         )
-    return Broadcast(value, lanes_of(dtype.with_lane_code(code)), value.span)
+    return ir.Broadcast(value, lanes_of(dtype.with_lane_code(code)), value.span)
 
 
 def longest(*codes: int) -> int:
@@ -45,29 +33,29 @@ def longest(*codes: int) -> int:
     return max(codes, key=lambda code: (abs(code), code < 0))
 
 
-def same_lanes(*values: PrimExpr) -> list[PrimExpr]:
+def same_lanes(*values: ir.PrimExpr) -> list[ir.PrimExpr]:
     """The values with as many lanes as the longest of them."""
     code = longest(*[v.dtype.lane_code for v in values])
     return [broadcast_to(v, code) for v in values]
 
 
-class LaneStorage(Mutator):
+class LaneStorage(ir.Mutator):
     """Gives each lane its own part of an allocation: `s[i]` becomes `s[i * lanes + lane]`."""
 
-    def __init__(self, pointer: Var, lane: Var, lanes: PrimExpr, analyzer: Analyzer) -> None:
+    def __init__(self, pointer: ir.Var, lane: ir.Var, lanes: ir.PrimExpr, analyzer: Analyzer) -> None:
         self.pointer, self.lane, self.lanes, self.analyzer = pointer, lane, lanes, analyzer
 
-    def visit_buffer_def(self, buffer: Buffer) -> Buffer:
+    def visit_buffer_def(self, buffer: ir.Buffer) -> ir.Buffer:
         return self.widened(buffer) if buffer.data is self.pointer else buffer
 
-    def widened(self, buffer: Buffer) -> Buffer:
+    def widened(self, buffer: ir.Buffer) -> ir.Buffer:
         """`buffer` with room for all lanes; one of its own for each access, as TVM makes them."""
         simplify = self.analyzer.simplify
         shape = (*buffer.shape[:-1], simplify(multiply(buffer.shape[-1], self.lanes)))
         strides = tuple([simplify(multiply(s, self.lanes)) for s in buffer.strides[:-1]]) + buffer.strides[-1:]
         return buffer.replace(shape=shape, strides=strides)
 
-    @handles(BufferLoad, BufferStore)
+    @ir.handles(ir.BufferLoad, ir.BufferStore)
     def access(self, node: Any) -> Any:
         new = self.visit_children(node)
         if node.buffer.data is not self.pointer:
@@ -76,7 +64,7 @@ class LaneStorage(Mutator):
         return new.replace(buffer=self.widened(node.buffer), indices=(*new.indices[:-1], last))
 
 
-def refuse_vectors_of_vectors(node: Ramp, base: PrimExpr) -> None:
+def refuse_vectors_of_vectors(node: ir.Ramp, base: ir.PrimExpr) -> None:
     """Refuse lanes of a ramp that are ramps themselves where one of the two is scalable."""
     if base.dtype.is_scalable:
         raise TVMagicError(
@@ -92,7 +80,7 @@ def refuse_vectors_of_vectors(node: Ramp, base: PrimExpr) -> None:
         )
 
 
-def refuse_scalable_elements(node: BufferLoad | BufferStore) -> None:
+def refuse_scalable_elements(node: ir.BufferLoad | ir.BufferStore) -> None:
     """Refuse accesses of buffers whose elements are scalable vectors."""
     if node.buffer.dtype.is_scalable:
         raise TVMagicError(
@@ -102,6 +90,6 @@ def refuse_scalable_elements(node: BufferLoad | BufferStore) -> None:
         )
 
 
-def lane_of(value: PrimExpr, index: int) -> PrimExpr:
+def lane_of(value: ir.PrimExpr, index: int) -> ir.PrimExpr:
     """One lane of a value; a scalar is the same in all."""
-    return value if value.dtype.is_scalar else Shuffle([value], [IntImm("int32", index)])
+    return value if value.dtype.is_scalar else ir.Shuffle([value], [ir.IntImm("int32", index)])

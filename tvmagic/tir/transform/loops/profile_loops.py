@@ -4,24 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tvmagic.ir import (
-    Allocate,
-    AttrStmt,
-    Call,
-    Evaluate,
-    For,
-    ForKind,
-    IfThenElse,
-    IntImm,
-    IRModule,
-    LetStmt,
-    PrimFunc,
-    SeqStmt,
-    Stmt,
-    StmtMutator,
-    Visitor,
-    handles,
-)
+from tvmagic import ir
 from tvmagic.passes import PassContext
 from tvmagic.tir.transform.declaration import tir_pass
 
@@ -36,7 +19,7 @@ def _number() -> int:
 
 
 @tir_pass("tir.InstrumentProfileIntrinsics")
-def InstrumentProfileIntrinsics(mod: IRModule, context: PassContext) -> IRModule:
+def InstrumentProfileIntrinsics(mod: ir.IRModule, context: PassContext) -> ir.IRModule:
     """Put `start_profile_intrinsic(n)` and `end_profile_intrinsic(n)` around each function and around its larger loops.
 
     Those are loops beside others (`tir.instr_siblings`, the default), or all down to a depth (`tir.lwp_max_depth`);
@@ -64,7 +47,7 @@ class _Rules:
     height: int
 
 
-def _marked(func: PrimFunc, rules: _Rules) -> PrimFunc:
+def _marked(func: ir.PrimFunc, rules: _Rules) -> ir.PrimFunc:
     number = _number()
     loops = _Loops()
     loops.visit(func.body)
@@ -72,12 +55,12 @@ def _marked(func: PrimFunc, rules: _Rules) -> PrimFunc:
     return func.with_body(_around(number, body) if rules.whole else body)
 
 
-def _around(number: int, body: Stmt) -> Stmt:
+def _around(number: int, body: ir.Stmt) -> ir.Stmt:
     start, end = (
-        Evaluate(Call("handle", f"tir.{name}_profile_intrinsic", (IntImm("int32", number),)))
+        ir.Evaluate(ir.Call("handle", f"tir.{name}_profile_intrinsic", (ir.IntImm("int32", number),)))
         for name in ("start", "end")
     )
-    return SeqStmt.flatten(start, body, end)
+    return ir.SeqStmt.flatten(start, body, end)
 
 
 @dataclass
@@ -89,36 +72,36 @@ class _Loop:
     in_parallel: bool = False
 
 
-class _Loops(Visitor):
+class _Loops(ir.Visitor):
     """Numbers the loops of a function in their order, and finds how deep and how high each is."""
 
     def __init__(self) -> None:
-        self.found: dict[For, _Loop] = {}
+        self.found: dict[ir.For, _Loop] = {}
 
-    @handles(For)
-    def outermost(self, node: For) -> None:
+    @ir.handles(ir.For)
+    def outermost(self, node: ir.For) -> None:
         self._inside(node, 0, False)
 
-    def _inside(self, node: For, depth: int, in_parallel: bool) -> int:
+    def _inside(self, node: ir.For, depth: int, in_parallel: bool) -> int:
         """Look at one loop; gives its height."""
         loop = self.found[node] = _Loop(_number(), depth, in_parallel=in_parallel)
         # a parallel loop can be measured as a whole, but an outermost one's inside as well, as in TVM
-        inside = in_parallel or (depth > 0 and node.kind is ForKind.PARALLEL)
+        inside = in_parallel or (depth > 0 and node.kind is ir.ForKind.PARALLEL)
         loop.height = self._height(node.body, depth, inside)
         return loop.height
 
-    def _height(self, stmt: Stmt, depth: int, in_parallel: bool) -> int:
+    def _height(self, stmt: ir.Stmt, depth: int, in_parallel: bool) -> int:
         """The height of the body of a loop of this depth: how many loops are nested in it."""
-        if isinstance(stmt, (LetStmt, AttrStmt, Allocate)):
+        if isinstance(stmt, (ir.LetStmt, ir.AttrStmt, ir.Allocate)):
             return self._height(stmt.body, depth, in_parallel)
-        if isinstance(stmt, IfThenElse):
+        if isinstance(stmt, ir.IfThenElse):
             branches = [stmt.then_case] if stmt.else_case is None else [stmt.then_case, stmt.else_case]
             return max([self._height(branch, depth, in_parallel) for branch in branches])
-        if isinstance(stmt, For):
+        if isinstance(stmt, ir.For):
             return self._inside(stmt, depth + 1, in_parallel) + 1
-        if not isinstance(stmt, SeqStmt):
+        if not isinstance(stmt, ir.SeqStmt):
             return 0
-        loops = [part for part in stmt.seq if isinstance(part, For)]
+        loops = [part for part in stmt.seq if isinstance(part, ir.For)]
         height = 0
         for loop in loops:  # a loop counts as at least as high as those before it, as in TVM
             height = self.found[loop].height = max(height, self._inside(loop, depth + 1, in_parallel))
@@ -126,12 +109,12 @@ class _Loops(Visitor):
         return height + 1 if loops else 0
 
 
-class _Marks(StmtMutator):
-    def __init__(self, loops: dict[For, _Loop], rules: _Rules) -> None:
+class _Marks(ir.StmtMutator):
+    def __init__(self, loops: dict[ir.For, _Loop], rules: _Rules) -> None:
         self.loops, self.rules = loops, rules
 
-    @handles(For)
-    def loop(self, node: For) -> Stmt:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> ir.Stmt:
         loop, rules, new = self.loops.get(node), self.rules, self.visit_children(node)
         if loop is None or loop.in_parallel or loop.height < rules.height:
             return new

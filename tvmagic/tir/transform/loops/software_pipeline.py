@@ -16,34 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferStore,
-    Call,
-    CallEffect,
-    For,
-    ForKind,
-    IntImm,
-    Mutator,
-    Op,
-    PrimExpr,
-    PrimFunc,
-    Range,
-    SeqStmt,
-    Stmt,
-    StmtMutator,
-    Var,
-    Visitor,
-    handles,
-    ops,
-    substitute,
-)
 from tvmagic.ir.query import callee, is_call, is_one
 from tvmagic.passes import note
 from tvmagic.tir.blocks.regions import effective_regions, used_by_pointer, with_detected_regions
@@ -60,37 +35,37 @@ _ON_GIVEN_MEMORY = frozenset(
 )  # the intrinsics that touch nothing but the memory whose pointers they are given
 
 
-class _Pointers(Visitor):
+class _Pointers(ir.Visitor):
     """The memory that a statement reaches by pointers, and whether it calls what nothing is known of."""
 
     def __init__(self) -> None:
-        self.found: set[Var] = set()
+        self.found: set[ir.Var] = set()
         self.opaque = False
 
-    @handles(Var)
-    def var(self, node: Var) -> None:
+    @ir.handles(ir.Var)
+    def var(self, node: ir.Var) -> None:
         if node.dtype.is_handle:
             self.found.add(node)
 
-    @handles(Call)
-    def call(self, node: Call) -> None:
-        if not isinstance(node.op, Op) or (
-            node.op.effect >= CallEffect.UPDATE_STATE and node.op.name not in _ON_GIVEN_MEMORY
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> None:
+        if not isinstance(node.op, ir.Op) or (
+            node.op.effect >= ir.CallEffect.UPDATE_STATE and node.op.name not in _ON_GIVEN_MEMORY
         ):
             self.opaque = True
-        if is_call(node, "tir.address_of") and isinstance(node.args[0], BufferLoad):
+        if is_call(node, "tir.address_of") and isinstance(node.args[0], ir.BufferLoad):
             self.found.add(node.args[0].buffer.data)
         self.visit_children(node)
 
 
-_CALLS = Var("calls", "handle")  # stands for what calls touch besides memory
-_Accesses = dict[Var, list[BufferRegion | None]]
+_CALLS = ir.Var("calls", "handle")  # stands for what calls touch besides memory
+_Accesses = dict[ir.Var, list[ir.BufferRegion | None]]
 
 
 class _Part:
     """A statement of the loop: its block, when it runs, and which memory it touches (None: any part of it)."""
 
-    def __init__(self, block: Block, stage: int, order: int, position: int) -> None:
+    def __init__(self, block: ir.Block, stage: int, order: int, position: int) -> None:
         self.block, self.stage, self.order, self.position = block, stage, order, position
         self.read: _Accesses = {}
         self.written: _Accesses = {}
@@ -103,28 +78,28 @@ class _Part:
             self.read[data] = self.written[data] = [None]
 
     @property
-    def memory(self) -> set[Var]:
+    def memory(self) -> set[ir.Var]:
         return {*self.read, *self.written}
 
     def __str__(self) -> str:
         return f"statement {self.position}" + (f" (`{self.block.name_hint}`)" if self.block.name_hint else "")
 
 
-def _block_of(stmt: Stmt) -> Block:
+def _block_of(stmt: ir.Stmt) -> ir.Block:
     """A statement as a block without variables."""
-    if isinstance(stmt, BlockRealize) and is_one(stmt.predicate):
+    if isinstance(stmt, ir.BlockRealize) and is_one(stmt.predicate):
         return stmt.block
-    return with_detected_regions(Block((), (), (), "", stmt, None, (), (), {}))
+    return with_detected_regions(ir.Block((), (), (), "", stmt, None, (), (), {}))
 
 
-def _realized(block: Block, predicate: PrimExpr | None = None) -> BlockRealize:
-    return BlockRealize((), IntImm("bool", 1) if predicate is None else predicate, block)
+def _realized(block: ir.Block, predicate: ir.PrimExpr | None = None) -> ir.BlockRealize:
+    return ir.BlockRealize((), ir.IntImm("bool", 1) if predicate is None else predicate, block)
 
 
 # ---------------------------------------------------------------------------- what may be reordered
 
 
-def _apart(a: BufferRegion | None, b: BufferRegion | None, analyzer: Analyzer) -> bool:
+def _apart(a: ir.BufferRegion | None, b: ir.BufferRegion | None, analyzer: Analyzer) -> bool:
     """Whether two regions of one memory have no element in common."""
     if a is None or b is None or a.buffer is not b.buffer:
         return False
@@ -137,10 +112,10 @@ def _apart(a: BufferRegion | None, b: BufferRegion | None, analyzer: Analyzer) -
 class _Dependences:
     """Refuses stages and orders that would let a statement run before one that it depends on."""
 
-    def __init__(self, loop: For, parts: Sequence[_Part], own: Iterable[Buffer]) -> None:
+    def __init__(self, loop: ir.For, parts: Sequence[_Part], own: Iterable[ir.Buffer]) -> None:
         self.loop, self.parts, self.own = loop, parts, {buffer.data for buffer in own}
         self.analyzer = Analyzer()
-        self.analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
+        self.analyzer.bind(loop.loop_var, ir.Range.from_min_extent(loop.min, loop.extent))
 
     def check(self) -> None:
         orders = [part.order for part in self.parts]
@@ -159,14 +134,14 @@ class _Dependences:
             for other in self.parts:
                 self._several_iterations(first, other)
 
-    def _conflicts(self, a: _Part, b: _Part, distance: int, memory: set[Var]) -> bool:
+    def _conflicts(self, a: _Part, b: _Part, distance: int, memory: set[ir.Var]) -> bool:
         """Whether `b`, `distance` iterations later than `a`, touches what `a` touches, and one of them writes it."""
         later = {self.loop.loop_var: self.loop.loop_var + distance}
         for first, second in ((a.written, b.written), (a.written, b.read), (a.read, b.written)):
             for data in memory:
                 for p in first.get(data, ()):
                     for q in second.get(data, ()):
-                        moved = None if q is None else substitute(q, later)
+                        moved = None if q is None else ir.substitute(q, later)
                         if not _apart(p, moved, self.analyzer):
                             return True
         return False
@@ -209,7 +184,7 @@ class _Dependences:
 # ---------------------------------------------------------------------------- versions of memory
 
 
-def _versions(buffer: Buffer, parts: Sequence[_Part], doubled: bool) -> int:
+def _versions(buffer: ir.Buffer, parts: Sequence[_Part], doubled: bool) -> int:
     """How many iterations need the memory of `buffer` at one time."""
     data = buffer.data
     writers = [part for part in parts if data in part.written]
@@ -249,75 +224,75 @@ _POINTERS: dict[str, Sequence[tuple[int, int, int]]] = {
 }
 
 
-def _pointers(call: Call) -> Sequence[tuple[int, int, int]]:
+def _pointers(call: ir.Call) -> Sequence[tuple[int, int, int]]:
     return _POINTERS.get(callee(call), ())
 
 
-class _Versioned(Mutator):
+class _Versioned(ir.Mutator):
     """Accesses of memory that has several versions: that of the iteration."""
 
-    def __init__(self, loop: For, buffers: Mapping[Buffer, Buffer], every: bool) -> None:
+    def __init__(self, loop: ir.For, buffers: Mapping[ir.Buffer, ir.Buffer], every: bool) -> None:
         self.loop, self.buffers, self.every = loop, buffers, every
         self.by_data = {buffer.data: buffer for buffer in buffers}
 
-    def _version(self, count: PrimExpr) -> PrimExpr:
-        return ops.floormod(self.loop.loop_var - self.loop.min, count)
+    def _version(self, count: ir.PrimExpr) -> ir.PrimExpr:
+        return ir.ops.floormod(self.loop.loop_var - self.loop.min, count)
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> PrimExpr:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> ir.PrimExpr:
         node = self.visit_children(node)
         new = self.buffers.get(node.buffer)
         if new is None:
             return node
-        return BufferLoad(new, [self._version(new.shape[0]), *node.indices], node.predicate, node.span)
+        return ir.BufferLoad(new, [self._version(new.shape[0]), *node.indices], node.predicate, node.span)
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> Stmt:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> ir.Stmt:
         node = self.visit_children(node)
         new = self.buffers.get(node.buffer)
         if new is None:
             return node
         return node.replace(buffer=new, indices=(self._version(new.shape[0]), *node.indices))
 
-    @handles(BufferRegion)
-    def region(self, node: BufferRegion) -> BufferRegion:
+    @ir.handles(ir.BufferRegion)
+    def region(self, node: ir.BufferRegion) -> ir.BufferRegion:
         node = self.visit_children(node)
         new = self.buffers.get(node.buffer)
         if new is None:
             return node
         count = new.shape[0]
-        one = Range.from_min_extent(self._version(count), IntImm("int32", 1))
-        all_of_them = Range.from_min_extent(IntImm("int32", 0), count)
-        return BufferRegion(new, [all_of_them if self.every else one, *node.region], node.span)
+        one = ir.Range.from_min_extent(self._version(count), ir.IntImm("int32", 1))
+        all_of_them = ir.Range.from_min_extent(ir.IntImm("int32", 0), count)
+        return ir.BufferRegion(new, [all_of_them if self.every else one, *node.region], node.span)
 
-    @handles(Call)
-    def call(self, node: Call) -> PrimExpr:
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> ir.PrimExpr:
         node = self.visit_children(node)
         args, pointers = list(node.args), _pointers(node)
         for place, distance, unit in pointers:
             buffer = self.by_data.get(args[place])
             if buffer is not None:
                 new = self.buffers[buffer]
-                size = ops.floordiv(_elements(new), unit)
+                size = ir.ops.floordiv(_elements(new), unit)
                 args[distance] = args[distance] + self._version(new.shape[0]) * size
         return node.with_(args=tuple(args)) if pointers else node
 
 
-def _elements(versions: Buffer) -> PrimExpr:
+def _elements(versions: ir.Buffer) -> ir.PrimExpr:
     """How far one version of a buffer is from the next."""
     if versions.strides:
         return versions.strides[0]
-    size: PrimExpr = IntImm("int32", 1)
+    size: ir.PrimExpr = ir.IntImm("int32", 1)
     for extent in versions.shape[1:]:
         size = size * extent
     return size
 
 
-def _with_versions(buffer: Buffer, count: int) -> Buffer:
+def _with_versions(buffer: ir.Buffer, count: int) -> ir.Buffer:
     strides = tuple(buffer.strides)
     if strides:
         strides = (strides[0] * buffer.shape[0], *strides)
-    return buffer.replace(shape=(IntImm("int32", count), *buffer.shape), strides=strides)
+    return buffer.replace(shape=(ir.IntImm("int32", count), *buffer.shape), strides=strides)
 
 
 # ---------------------------------------------------------------------------- the three loops
@@ -326,7 +301,7 @@ def _with_versions(buffer: Buffer, count: int) -> Buffer:
 class _Pipeline:
     """Emits the prologue, the body and the epilogue of one loop."""
 
-    def __init__(self, loop: For, parts: Sequence[_Part], own: Sequence[Buffer], doubled: set[Buffer]) -> None:
+    def __init__(self, loop: ir.For, parts: Sequence[_Part], own: Sequence[ir.Buffer], doubled: set[ir.Buffer]) -> None:
         self.loop, self.own = loop, own
         self.parts = sorted(parts, key=lambda part: part.order)
         self.last = max(part.stage for part in parts)
@@ -340,7 +315,7 @@ class _Pipeline:
             )
         self.emitted = 0
 
-    def statement(self) -> Stmt:
+    def statement(self) -> ir.Stmt:
         low, end, last = self.loop.min, self.loop.min + self.loop.extent, self.last
         analyzer = Analyzer()
         start, least = end, None
@@ -351,59 +326,61 @@ class _Pipeline:
             self._emit(low + last, end, False),
             self._emit(start, end + last, True, least),
         ]
-        body = SeqStmt([piece for piece in pieces if piece is not None])
+        body = ir.SeqStmt([piece for piece in pieces if piece is not None])
         own = tuple([self.buffers.get(buffer, buffer) for buffer in self.own])
-        return _realized(with_detected_regions(Block((), (), (), "", body, None, own, (), {})))
+        return _realized(with_detected_regions(ir.Block((), (), (), "", body, None, own, (), {})))
 
-    def _emit(self, start: PrimExpr, end: PrimExpr, unroll: bool, least: PrimExpr | None = None) -> Stmt | None:
+    def _emit(
+        self, start: ir.PrimExpr, end: ir.PrimExpr, unroll: bool, least: ir.PrimExpr | None = None
+    ) -> ir.Stmt | None:
         """The statements of the times from `start` to `end`: at time `t` a stage `s` runs iteration `t - s`."""
         loop, analyzer = self.loop, Analyzer()
         start, extent = analyzer.simplify(start), analyzer.simplify(end - start)
         once = analyzer.can_prove(extent.equal(1))
-        if isinstance(extent, IntImm) and extent.value <= 0:
+        if isinstance(extent, ir.IntImm) and extent.value <= 0:
             return None
-        time: PrimExpr = start
-        var = Var(loop.loop_var.name, loop.loop_var.dtype)
+        time: ir.PrimExpr = start
+        var = ir.Var(loop.loop_var.name, loop.loop_var.dtype)
         if not once:
-            analyzer.bind(var, Range.from_min_extent(start, extent))
+            analyzer.bind(var, ir.Range.from_min_extent(start, extent))
             time = var
-        found: list[Stmt] = []
+        found: list[ir.Stmt] = []
         for part in self.parts:
             iteration = time - part.stage
-            inside = ops.logical_and(loop.min <= iteration, iteration < loop.min + loop.extent)
+            inside = ir.ops.logical_and(loop.min <= iteration, iteration < loop.min + loop.extent)
             if least is not None:
-                inside = ops.logical_and(inside, time >= least)
+                inside = ir.ops.logical_and(inside, time >= least)
             inside = analyzer.simplify(inside)
-            if analyzer.can_prove(ops.logical_not(inside)):
+            if analyzer.can_prove(ir.ops.logical_not(inside)):
                 continue
             shift = analyzer.simplify(start - loop.min)
             if not once:  # the loop counts from the first iteration, not from its first time
                 iteration = iteration + shift
-                inside = substitute(inside, {var: var + shift})
+                inside = ir.substitute(inside, {var: var + shift})
             found.append(_realized(self._copy(part, iteration), inside))
         if not found:
             return None
-        body = found[0] if len(found) == 1 else SeqStmt(found)
+        body = found[0] if len(found) == 1 else ir.SeqStmt(found)
         if not once:
             kept = {k: v for k, v in loop.annotations.items() if k not in (STAGE, ORDER, ASYNC)}
-            kind, bound = (ForKind.UNROLLED, None) if unroll else (loop.kind, loop.thread_binding)
-            body = For(var, loop.min, extent, kind, body, bound, kept, span=loop.span)
+            kind, bound = (ir.ForKind.UNROLLED, None) if unroll else (loop.kind, loop.thread_binding)
+            body = ir.For(var, loop.min, extent, kind, body, bound, kept, span=loop.span)
         return _realized(_block_of(body))
 
-    def _copy(self, part: _Part, iteration: PrimExpr) -> Block:
+    def _copy(self, part: _Part, iteration: ir.PrimExpr) -> ir.Block:
         block = _Versioned(self.loop, self.buffers, self.last != 1).visit(part.block)
         self.emitted += 1
-        return renewed(substitute(block, {self.loop.loop_var: iteration}))
+        return renewed(ir.substitute(block, {self.loop.loop_var: iteration}))
 
 
 # ---------------------------------------------------------------------------- the pass
 
 
-class _Injector(StmtMutator):
+class _Injector(ir.StmtMutator):
     """Finds the annotated loops, the inner ones first."""
 
-    @handles(For)
-    def loop(self, node: For) -> Stmt:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> ir.Stmt:
         node = self.visit_children(node)
         if STAGE not in node.annotations and ORDER not in node.annotations:
             return node
@@ -417,13 +394,13 @@ class _Injector(StmtMutator):
                 )
         return self._pipelined(node)
 
-    def _pipelined(self, loop: For) -> Stmt:
-        own: list[Buffer] = []
+    def _pipelined(self, loop: ir.For) -> ir.Stmt:
+        own: list[ir.Buffer] = []
         statements = _statements(_inner(loop, own), loop)
-        blocks: list[Block] = []
+        blocks: list[ir.Block] = []
         for stmt in statements:
             block = _block_of(stmt)
-            if isinstance(stmt, BlockRealize) and isinstance(block.body, SeqStmt):
+            if isinstance(stmt, ir.BlockRealize) and isinstance(block.body, ir.SeqStmt):
                 own += block.alloc_buffers
                 blocks += [_block_of(child) for child in block.body.seq]
             else:
@@ -432,7 +409,7 @@ class _Injector(StmtMutator):
         parts = [_Part(block, stage, order, n) for n, (block, stage, order) in enumerate(zip(blocks, stages, orders))]
         _Dependences(loop, parts, own).check()
         last = max(stages)
-        if last and loop.kind not in (ForKind.SERIAL, ForKind.UNROLLED):
+        if last and loop.kind not in (ir.ForKind.SERIAL, ir.ForKind.UNROLLED):
             raise TVMagicError(
                 f"the iterations of loop `{loop.loop_var.name}` need not run in order, which the stages of a software "
                 "pipeline rely on",
@@ -440,7 +417,7 @@ class _Injector(StmtMutator):
                 hint="annotate a serial loop, and run a loop around it in parallel",
                 code="tir.software_pipeline.iterations_unordered",
             )
-        if isinstance(loop.extent, IntImm) and loop.extent.value < last:
+        if isinstance(loop.extent, ir.IntImm) and loop.extent.value < last:
             note("ignored", f"the loop has {loop.extent} iterations, fewer than stages are before the last", node=loop)
             return loop.replace(
                 annotations={k: v for k, v in loop.annotations.items() if k not in (STAGE, ORDER, ASYNC)}
@@ -453,7 +430,7 @@ class _Injector(StmtMutator):
         note("pipeline", f"{len(parts)} statements in {last + 1} stages", node=loop)
         return pipeline.statement()
 
-    def _check_pointers(self, buffer: Buffer, blocks: Sequence[Block]) -> None:
+    def _check_pointers(self, buffer: ir.Buffer, blocks: Sequence[ir.Block]) -> None:
         for block in blocks:
             if used_by_pointer(_WithoutKnownPointers(buffer).visit(block), buffer):
                 raise TVMagicError(
@@ -464,25 +441,25 @@ class _Injector(StmtMutator):
                 )
 
 
-class _WithoutKnownPointers(Mutator):
+class _WithoutKnownPointers(ir.Mutator):
     """Programs without the pointers to a buffer that `_Versioned` moves to a version."""
 
-    def __init__(self, buffer: Buffer) -> None:
+    def __init__(self, buffer: ir.Buffer) -> None:
         self.buffer = buffer
 
-    @handles(Call)
-    def call(self, node: Call) -> PrimExpr:
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> ir.PrimExpr:
         known = [place for place, _, _ in _pointers(node) if node.args[place] is self.buffer.data]
         node = self.visit_children(node)
         if not known:
             return node
-        return node.replace(args=tuple([IntImm("int32", 0) if i in known else a for i, a in enumerate(node.args)]))
+        return node.replace(args=tuple([ir.IntImm("int32", 0) if i in known else a for i, a in enumerate(node.args)]))
 
 
-def _inner(loop: For, own: list[Buffer]) -> Stmt:
+def _inner(loop: ir.For, own: list[ir.Buffer]) -> ir.Stmt:
     """The body of a loop, without the block around it; its buffers are added to `own`."""
     body = loop.body
-    if not isinstance(body, BlockRealize):
+    if not isinstance(body, ir.BlockRealize):
         return body
     if not is_one(body.predicate) or body.block.iter_vars or body.block.match_buffers:
         raise TVMagicError(
@@ -495,8 +472,8 @@ def _inner(loop: For, own: list[Buffer]) -> Stmt:
     return body.block.body
 
 
-def _statements(body: Stmt, loop: For) -> Sequence[Stmt]:
-    if not isinstance(body, SeqStmt):
+def _statements(body: ir.Stmt, loop: ir.For) -> Sequence[ir.Stmt]:
+    if not isinstance(body, ir.SeqStmt):
         raise TVMagicError(
             f"The body of the software pipeline should be SeqStmt, got {type(body).__name__}",
             node=loop,
@@ -506,7 +483,7 @@ def _statements(body: Stmt, loop: For) -> Sequence[Stmt]:
     return body.seq
 
 
-def _numbers(loop: For, key: str, count: int) -> list[int]:
+def _numbers(loop: ir.For, key: str, count: int) -> list[int]:
     values: Any = loop.annotations[key]
     numbers = [int(getattr(value, "value", value)) for value in values]
     if len(numbers) != count:
@@ -522,9 +499,9 @@ def _numbers(loop: For, key: str, count: int) -> list[int]:
     return numbers
 
 
-def _doubled(blocks: Sequence[Block]) -> set[Buffer]:
+def _doubled(blocks: Sequence[ir.Block]) -> set[ir.Buffer]:
     """The buffers that the annotation `double_buffer_scope` of a block gives two versions at least."""
-    found: set[Buffer] = set()
+    found: set[ir.Buffer] = set()
     for block in blocks:
         position = block.annotations.get("double_buffer_scope")
         if position is not None:
@@ -533,7 +510,7 @@ def _doubled(blocks: Sequence[Block]) -> set[Buffer]:
 
 
 @tir_pass("tir.InjectSoftwarePipeline")
-def InjectSoftwarePipeline(func: PrimFunc) -> PrimFunc:
+def InjectSoftwarePipeline(func: ir.PrimFunc) -> ir.PrimFunc:
     """Let stages of several iterations of a loop run side by side, as the annotations of the loop say.
 
     `software_pipeline_stage` has for each statement of the loop its stage, `software_pipeline_order` its place among the

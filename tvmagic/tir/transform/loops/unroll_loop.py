@@ -4,25 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    AttrStmt,
-    BufferLoad,
-    BufferStore,
-    Evaluate,
-    For,
-    ForKind,
-    IntImm,
-    Mutator,
-    PrimExpr,
-    PrimFunc,
-    SeqStmt,
-    Stmt,
-    Var,
-    handles,
-    substitute,
-)
 from tvmagic.ir.deep_recursion import written_size
 from tvmagic.ir.memory_scope import is_of_threads
 from tvmagic.ir.ops import add
@@ -41,7 +25,7 @@ OPTIONS = {
 LARGEST = 1 << 17  # nodes of a loop when written out: what is made of them takes some seconds in all
 
 
-class _Unroller(Mutator):
+class _Unroller(ir.Mutator):
     """Unrolls innermost loops first, counting the steps (stores, calls) that they hold."""
 
     def __init__(self, options: dict[str, int]) -> None:
@@ -50,18 +34,18 @@ class _Unroller(Mutator):
         self.explicit, self.local_access = bool(options["explicit_unroll"]), bool(options["unroll_local_access"])
         self.steps = self.serial_depth = self.unrolled_depth = 0
         self.analyzer = Analyzer()
-        self.index_vars: set[Var] = set()
+        self.index_vars: set[ir.Var] = set()
 
-    @handles(PrimExpr)
-    def expression(self, node: PrimExpr) -> PrimExpr:
+    @ir.handles(ir.PrimExpr)
+    def expression(self, node: ir.PrimExpr) -> ir.PrimExpr:
         return self.visit_children(node) if self.local_access else node
 
-    @handles(Var)
-    def var(self, node: Var) -> PrimExpr:
+    @ir.handles(ir.Var)
+    def var(self, node: ir.Var) -> ir.PrimExpr:
         return node
 
-    @handles(AttrStmt)
-    def pragma(self, node: AttrStmt) -> Stmt:
+    @ir.handles(ir.AttrStmt)
+    def pragma(self, node: ir.AttrStmt) -> ir.Stmt:
         if node.attr_key == "pragma_auto_unroll_max_step":
             kept, self.max_step = self.max_step, int(node.value)  # type: ignore[call-overload]
             body = self.visit(node.body)
@@ -74,18 +58,18 @@ class _Unroller(Mutator):
             return body
         return self.visit_children(node)
 
-    @handles(For)
-    def loop(self, node: For) -> Stmt:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> ir.Stmt:
         node = self.visit_children(node)
         extent = self._extent(node)
-        serial = node.kind is ForKind.SERIAL and extent >= 0 and self.serial_depth == 0
+        serial = node.kind is ir.ForKind.SERIAL and extent >= 0 and self.serial_depth == 0
         auto = serial and self.unrolled_depth <= self.max_depth
         auto = auto and (extent * self.steps <= self.max_step or extent <= self.max_extent)
         # a local array whose index is the loop variable can then live in registers
         if node.loop_var in self.index_vars and extent > 0:
             auto = True
             self.index_vars.discard(node.loop_var)
-        if node.kind is ForKind.UNROLLED:
+        if node.kind is ir.ForKind.UNROLLED:
             self._check_unrolled(node, extent)
             auto = True
         elif auto and self.explicit and extent * written_size(node.body) > LARGEST:
@@ -97,15 +81,15 @@ class _Unroller(Mutator):
             self.serial_depth += 1
         if (auto and self.explicit) or 0 <= extent <= self.max_extent == 1:
             return self._unroll(node, extent)
-        if auto and node.kind is not ForKind.UNROLLED:
-            return node.replace(kind=ForKind.UNROLLED, thread_binding=None, annotations={})
+        if auto and node.kind is not ir.ForKind.UNROLLED:
+            return node.replace(kind=ir.ForKind.UNROLLED, thread_binding=None, annotations={})
         return node
 
-    def _check_unrolled(self, node: For, extent: int) -> None:
+    def _check_unrolled(self, node: ir.For, extent: int) -> None:
         """An error if a loop that a schedule marks cannot be written out."""
         name, hint = node.loop_var.name, "split it by a constant factor and unroll the inner loop"
         if extent < 0:
-            large = isinstance(node.extent, IntImm) and node.extent.value > 0
+            large = isinstance(node.extent, ir.IntImm) and node.extent.value > 0
             why = f"its extent `{node.extent}` is {'too large' if large else 'not constant'}"
             raise TVMagicError(
                 f"loop `{name}` cannot be unrolled: {why}", node=node, hint=hint, code="tir.unroll_loop.not_unrollable"
@@ -116,45 +100,45 @@ class _Unroller(Mutator):
                 f"loop `{name}` cannot be unrolled: {why}", node=node, hint=hint, code="tir.unroll_loop.not_unrollable"
             )
 
-    def _extent(self, node: For) -> int:
-        extent = node.extent if isinstance(node.extent, IntImm) else self.analyzer.simplify(node.extent)
-        return extent.value if isinstance(extent, IntImm) and extent.value < 1 << 31 else -1
+    def _extent(self, node: ir.For) -> int:
+        extent = node.extent if isinstance(node.extent, ir.IntImm) else self.analyzer.simplify(node.extent)
+        return extent.value if isinstance(extent, ir.IntImm) and extent.value < 1 << 31 else -1
 
-    def _unroll(self, node: For, extent: int) -> Stmt:
+    def _unroll(self, node: ir.For, extent: int) -> ir.Stmt:
         if is_recording():
             name = node.loop_var.name
             note("unroll", f"loop `{name}` is written out {extent} times", node=node, loop=name, extent=extent)
         if extent == 0:
-            return Evaluate(0, node.span)
+            return ir.Evaluate(0, node.span)
         var = node.loop_var
-        values = [add(node.min, IntImm(var.dtype, i)) for i in range(extent)]
-        return SeqStmt.flatten(*[substitute(node.body, {var: value}) for value in values])
+        values = [add(node.min, ir.IntImm(var.dtype, i)) for i in range(extent)]
+        return ir.SeqStmt.flatten(*[ir.substitute(node.body, {var: value}) for value in values])
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> PrimExpr:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> ir.PrimExpr:
         self._touch(node)
         return self.visit_children(node)
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> Stmt:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> ir.Stmt:
         self.steps += 1
         self._touch(node)
         return self.visit_children(node)
 
-    def _touch(self, node: BufferLoad | BufferStore) -> None:
+    def _touch(self, node: ir.BufferLoad | ir.BufferStore) -> None:
         if self.local_access and is_of_threads(node.buffer.scope()):
             for index in node.indices:
                 self.index_vars.update(used_vars(index))
 
-    @handles(Evaluate)
-    def evaluate(self, node: Evaluate) -> Stmt:
+    @ir.handles(ir.Evaluate)
+    def evaluate(self, node: ir.Evaluate) -> ir.Stmt:
         self.steps += 1
         return self.visit_children(node)
 
-    @handles(SeqStmt)
-    def sequence(self, node: SeqStmt) -> Stmt:
+    @ir.handles(ir.SeqStmt)
+    def sequence(self, node: ir.SeqStmt) -> ir.Stmt:
         changed = False
-        parts: list[Stmt] = []
+        parts: list[ir.Stmt] = []
         for part in node.seq:
             steps, depth, serial = self.steps, self.unrolled_depth, self.serial_depth
             self.steps = self.unrolled_depth = self.serial_depth = 0
@@ -164,11 +148,11 @@ class _Unroller(Mutator):
             self.serial_depth = max(serial, self.serial_depth)
             changed = changed or new is not part
             parts.append(new)
-        return SeqStmt.flatten(*parts) if changed else node
+        return ir.SeqStmt.flatten(*parts) if changed else node
 
 
 @tir_pass("tir.UnrollLoop", OPTIONS)
-def UnrollLoop(func: PrimFunc, *, options: dict[str, Any]) -> PrimFunc:
+def UnrollLoop(func: ir.PrimFunc, *, options: dict[str, Any]) -> ir.PrimFunc:
     """Write out the loops marked `unroll`, and serial ones within the limits of the options.
 
     Options under `tir.UnrollLoop`: `auto_max_step` (steps of the unrolled loop), `auto_max_depth`,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.ir import Add, Buffer, FloorDiv, FloorMod, IntImm, Mul, PrimExpr
-from tvmagic.ir.deep_equal import expr_deep_equal
 from tvmagic.ir.ops import add, floormod, multiply, subtract
 from tvmagic.ir.query import operands
 
 
-def _product(a: PrimExpr | None, b: PrimExpr) -> PrimExpr:
+def _product(a: ir.PrimExpr | None, b: ir.PrimExpr) -> ir.PrimExpr:
     return b if a is None else multiply(b, a)
 
 
@@ -19,22 +18,22 @@ class FlatIndex:
     def __init__(self) -> None:
         self.analyzer = Analyzer()
 
-    def __call__(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+    def __call__(self, buffer: ir.Buffer, indices: tuple[ir.PrimExpr, ...]) -> tuple[ir.PrimExpr, ...]:
         """The index of an element for each group of axes, simplified."""
         simplify = self.analyzer.simplify
         if not any(_has_remainder(i) for i in indices):
             return tuple([simplify(offset) for offset in buffer.unsimplified_offset_of(indices)])
-        groups: list[PrimExpr] = []
+        groups: list[ir.PrimExpr] = []
         start = 0
         for end in (*[int(s) for s in buffer.axis_separators], len(buffer.shape)):
             groups.append(self._group(buffer, indices, start, end))
             start = end
-        if len(groups) == 1 and not (isinstance(buffer.elem_offset, IntImm) and buffer.elem_offset.value == 0):
+        if len(groups) == 1 and not (isinstance(buffer.elem_offset, ir.IntImm) and buffer.elem_offset.value == 0):
             groups[0] = add(groups[0], buffer.elem_offset)
         return tuple([simplify(group) for group in groups])
 
-    def _group(self, buffer: Buffer, indices: tuple[PrimExpr, ...], start: int, end: int) -> PrimExpr:
-        offset: PrimExpr = IntImm(indices[0].dtype.element_of if indices else "int32", 0)
+    def _group(self, buffer: ir.Buffer, indices: tuple[ir.PrimExpr, ...], start: int, end: int) -> ir.PrimExpr:
+        offset: ir.PrimExpr = ir.IntImm(indices[0].dtype.element_of if indices else "int32", 0)
         strided = len(buffer.strides) == len(buffer.shape)  # cache_index gives buffers one stride, whatever their rank
         for axis in range(start, end):
             if strided:
@@ -45,16 +44,16 @@ class FlatIndex:
                 offset = self.merge(offset)
         return offset
 
-    def merge(self, value: PrimExpr) -> PrimExpr:
+    def merge(self, value: ir.PrimExpr) -> ir.PrimExpr:
         """`value` with `x // c * c + x % c` written as `x`."""
         base = self.analyzer.simplify(value)
-        products: list[PrimExpr] = []
-        remainders: list[FloorMod] = []
-        rest: list[PrimExpr] = []
-        pending, found = operands(base, Add), False
+        products: list[ir.PrimExpr] = []
+        remainders: list[ir.FloorMod] = []
+        rest: list[ir.PrimExpr] = []
+        pending, found = operands(base, ir.Add), False
         while pending:
             for term in pending:
-                kind = remainders if isinstance(term, FloorMod) else products if isinstance(term, Mul) else rest
+                kind = remainders if isinstance(term, ir.FloorMod) else products if isinstance(term, ir.Mul) else rest
                 kind.append(term)  # type: ignore[arg-type]
             pending = self._merge_one(products, remainders)
             found = found or bool(pending)
@@ -66,49 +65,49 @@ class FlatIndex:
             total = add(total, term)
         return total
 
-    def _merge_one(self, products: list[PrimExpr], remainders: list[FloorMod]) -> list[PrimExpr]:
+    def _merge_one(self, products: list[ir.PrimExpr], remainders: list[ir.FloorMod]) -> list[ir.PrimExpr]:
         """Take a product and a remainder that belong together out; the terms of what they are."""
         for i, remainder in enumerate(remainders):
             for j, product in enumerate(products):
                 merged = self._together(product, remainder)
                 if merged is not None:
                     del remainders[i], products[j]
-                    return operands(merged, Add)
+                    return operands(merged, ir.Add)
         return []
 
-    def _together(self, product: PrimExpr, remainder: FloorMod) -> PrimExpr | None:
+    def _together(self, product: ir.PrimExpr, remainder: ir.FloorMod) -> ir.PrimExpr | None:
         """`(rest + x // c) * c + y % c` as `rest * c + x`, if x and y differ by a multiple of c."""
-        outer: PrimExpr | None = None
+        outer: ir.PrimExpr | None = None
         node = product
-        while isinstance(node, Mul):
+        while isinstance(node, ir.Mul):
             outer, node = _product(outer, node.b), node.a
-        inner: PrimExpr | None = None
-        rest: PrimExpr | None = None
+        inner: ir.PrimExpr | None = None
+        rest: ir.PrimExpr | None = None
         while True:
-            if isinstance(node, FloorDiv):
+            if isinstance(node, ir.FloorDiv):
                 assert outer is not None
                 scale = outer if inner is None else multiply(inner, outer)
-                if not (expr_deep_equal(scale, node.b) and expr_deep_equal(scale, remainder.b)):
+                if not (ir.expr_deep_equal(scale, node.b) and ir.expr_deep_equal(scale, remainder.b)):
                     return None
                 difference = floormod(subtract(node.a, remainder.a), remainder.b)
                 if not self.analyzer.can_prove_equal(difference, 0):
                     return None
                 return node.a if rest is None else add(multiply(rest, outer), node.a)
-            if isinstance(node, Mul):
+            if isinstance(node, ir.Mul):
                 inner, node = _product(inner, node.b), node.a
-            elif isinstance(node, Add) and inner is None:
+            elif isinstance(node, ir.Add) and inner is None:
                 rest, node = node.a if rest is None else add(rest, node.a), node.b
             else:
                 return None
 
 
-def _has_remainder(value: PrimExpr) -> bool:
+def _has_remainder(value: ir.PrimExpr) -> bool:
     """Whether a remainder is in a sum or product at the top of `value`."""
     todo = [value]
     while todo:
         node = todo.pop()
-        if isinstance(node, FloorMod):
+        if isinstance(node, ir.FloorMod):
             return True
-        if isinstance(node, (Add, Mul)):
+        if isinstance(node, (ir.Add, ir.Mul)):
             todo += [node.a, node.b]
     return False

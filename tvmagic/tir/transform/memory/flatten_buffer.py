@@ -5,30 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    Allocate,
-    Block,
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferStore,
-    Call,
-    Cast,
-    DataType,
-    DeclBuffer,
-    IfThenElse,
-    IntImm,
-    Not,
-    PrimExpr,
-    PrimFunc,
-    Range,
-    Stmt,
-    Var,
-    handles,
-)
-from tvmagic.ir.functor import mutate_all
 from tvmagic.ir.ops import logical_and
 from tvmagic.ir.query import is_call, strip_likely
 from tvmagic.tir.transform.declaration import tir_pass
@@ -36,27 +15,29 @@ from tvmagic.tir.transform.memory.checked_indices import checked_indices, checks
 from tvmagic.tir.transform.memory.flat_index import FlatIndex
 from tvmagic.tir.transform.with_analyzer import AnalyzerMutator
 
-BOOL, INT8 = DataType("bool"), DataType("int8")
+BOOL, INT8 = ir.DataType("bool"), ir.DataType("int8")
 
 
-def stored_dtype(dtype: DataType) -> DataType:
+def stored_dtype(dtype: ir.DataType) -> ir.DataType:
     """The type that memory holds for values of `dtype`: bools are bytes."""
     return INT8.with_lanes_of(dtype) if dtype.is_bool else dtype
 
 
-def from_legacy_te_schedule(func: PrimFunc) -> bool:
+def from_legacy_te_schedule(func: ir.PrimFunc) -> bool:
     """Whether `func` comes from a TE schedule, whose buffers StorageFlatten flattens."""
     return bool(func.attrs.get("from_legacy_te_schedule", False))
 
 
-def flat_extents(node: Allocate, analyzer: Analyzer, flat: Callable[[Buffer], Buffer]) -> tuple[PrimExpr, ...]:
+def flat_extents(
+    node: ir.Allocate, analyzer: Analyzer, flat: Callable[[ir.Buffer], ir.Buffer]
+) -> tuple[ir.PrimExpr, ...]:
     """The extents of an allocation when accesses are flat: those of its buffer, if it is declared right there.
 
     flat: the flat buffer of a buffer.
     """
     if len(node.extents) == 1:
         return node.extents
-    declared = node.body.buffer if isinstance(node.body, DeclBuffer) else None
+    declared = node.body.buffer if isinstance(node.body, ir.DeclBuffer) else None
     if declared is not None and declared.data is node.buffer_var and len(declared.shape) == len(node.extents):
         pairs = zip(declared.shape, node.extents)
         if all(a is b or analyzer.can_prove_equal(a, b) for a, b in pairs):
@@ -66,7 +47,7 @@ def flat_extents(node: Allocate, analyzer: Analyzer, flat: Callable[[Buffer], Bu
             f"buffer `{declared.name}` has axis separators that do not fit its allocation",
             code="tir.flatten_buffer.wrong_axis_separators",
         )
-    total: PrimExpr = IntImm("int32", 1)
+    total: ir.PrimExpr = ir.IntImm("int32", 1)
     for extent in node.extents:
         total = total * extent
     return (analyzer.canonical_simplify(total),)
@@ -75,14 +56,14 @@ def flat_extents(node: Allocate, analyzer: Analyzer, flat: Callable[[Buffer], Bu
 class _BufferFlattener(AnalyzerMutator):
     def __init__(self, analyzer: Analyzer) -> None:
         super().__init__(analyzer)
-        self.flattened: dict[Buffer, Buffer] = {}
+        self.flattened: dict[ir.Buffer, ir.Buffer] = {}
         self.offsets = FlatIndex()
         self.checks = checks_wanted()
-        self.domains: dict[Any, Range] = {}
-        self.predicates: list[PrimExpr] = []
+        self.domains: dict[Any, ir.Range] = {}
+        self.predicates: list[ir.PrimExpr] = []
         self.address = False
 
-    def flat(self, buffer: Buffer) -> Buffer:
+    def flat(self, buffer: ir.Buffer) -> ir.Buffer:
         """The flat buffer of the same data; bools are stored as bytes."""
         new = self.flattened.get(buffer)
         if new is None:
@@ -93,12 +74,12 @@ class _BufferFlattener(AnalyzerMutator):
 
     # ------------------------------------------------------------------ what is known
 
-    def known_domain(self, var: Var, domain: Range) -> None:
+    def known_domain(self, var: ir.Var, domain: ir.Range) -> None:
         super().known_domain(var, domain)
         self.domains[var] = domain
 
-    @handles(IfThenElse)
-    def branch(self, node: IfThenElse) -> Stmt:
+    @ir.handles(ir.IfThenElse)
+    def branch(self, node: ir.IfThenElse) -> ir.Stmt:
         condition = self.visit(node.condition)
         self.predicates.append(strip_likely(condition))
         with self.holds(strip_likely(condition)):
@@ -107,21 +88,21 @@ class _BufferFlattener(AnalyzerMutator):
         else_case = None if node.else_case is None else self.visit(node.else_case)
         return node.with_(condition=condition, then_case=then_case, else_case=else_case)
 
-    def flat_indices(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+    def flat_indices(self, buffer: ir.Buffer, indices: tuple[ir.PrimExpr, ...]) -> tuple[ir.PrimExpr, ...]:
         """The flat index of an access, simplified as a map from the loops around it."""
         return self.in_context(self.offsets(buffer, indices))
 
-    def places(self, node: BufferLoad | BufferStore) -> tuple[PrimExpr, ...]:
+    def places(self, node: ir.BufferLoad | ir.BufferStore) -> tuple[ir.PrimExpr, ...]:
         """The flat index of the access `node`; what it is made of is checked if that is wanted."""
-        indices, buffer = mutate_all(self.visit, node.indices), node.buffer
+        indices, buffer = ir.mutate_all(self.visit, node.indices), node.buffer
         if self.checks and len(indices) > 1:  # code generation checks a single one
             indices = checked_indices(buffer, indices, buffer.shape, self.analyzer, node)
         return self.flat_indices(buffer, indices)
 
-    def in_context(self, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+    def in_context(self, indices: tuple[ir.PrimExpr, ...]) -> tuple[ir.PrimExpr, ...]:
         from tvmagic.arith.iter_map import IterMapLevel, iter_map_simplify
 
-        predicate: PrimExpr = IntImm(BOOL, 1)
+        predicate: ir.PrimExpr = ir.IntImm(BOOL, 1)
         for fact in self.predicates:
             predicate = logical_and(predicate, fact)
         return tuple(
@@ -137,22 +118,22 @@ class _BufferFlattener(AnalyzerMutator):
 
     # ------------------------------------------------------------------ accesses
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> PrimExpr:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> ir.PrimExpr:
         indices, flat = self.places(node), self.flat(node.buffer)
-        new = BufferLoad(flat, indices, node.predicate, node.span)
-        return Cast(node.dtype, new, node.span) if node.dtype.is_bool and not self.address else new
+        new = ir.BufferLoad(flat, indices, node.predicate, node.span)
+        return ir.Cast(node.dtype, new, node.span) if node.dtype.is_bool and not self.address else new
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> Stmt:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> ir.Stmt:
         indices, value = self.places(node), self.visit(node.value)
         flat = self.flat(node.buffer)
         if value.dtype.is_bool:
-            value = Cast(stored_dtype(value.dtype), value, node.span)
-        return BufferStore(flat, value, indices, node.predicate, node.span)
+            value = ir.Cast(stored_dtype(value.dtype), value, node.span)
+        return ir.BufferStore(flat, value, indices, node.predicate, node.span)
 
-    @handles(Call)
-    def call(self, node: Call) -> PrimExpr:
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> ir.PrimExpr:
         if is_call(node, "tir.address_of"):
             outer, self.address = self.address, True
             new = self.visit_children(node)
@@ -162,7 +143,7 @@ class _BufferFlattener(AnalyzerMutator):
             return self.visit_children(node)
         condition = self.visit(node.args[0])
         parts = [condition]
-        for fact, part in ((condition, node.args[1]), (Not(condition), node.args[2])):
+        for fact, part in ((condition, node.args[1]), (ir.Not(condition), node.args[2])):
             self.predicates.append(fact)
             with self.holds(self.analyzer.rewrite_simplify(fact)):
                 parts.append(self.visit(part))
@@ -171,18 +152,18 @@ class _BufferFlattener(AnalyzerMutator):
 
     # ------------------------------------------------------------------ definitions
 
-    @handles(Allocate)
-    def allocate(self, node: Allocate) -> Stmt:
+    @ir.handles(ir.Allocate)
+    def allocate(self, node: ir.Allocate) -> ir.Stmt:
         extents = flat_extents(node, self.analyzer, self.flat)
         new = self.visit_children(node)
         return new.replace(extents=extents, dtype=stored_dtype(new.dtype))
 
-    @handles(DeclBuffer)
-    def declaration(self, node: DeclBuffer) -> Stmt:
+    @ir.handles(ir.DeclBuffer)
+    def declaration(self, node: ir.DeclBuffer) -> ir.Stmt:
         return self.visit(node.body)
 
-    @handles(Block)
-    def block(self, node: Block) -> Stmt:
+    @ir.handles(ir.Block)
+    def block(self, node: ir.Block) -> ir.Stmt:
         if node.match_buffers:
             raise TVMagicError(
                 f"block `{node.name_hint}` still matches buffers",
@@ -198,23 +179,23 @@ class _BufferFlattener(AnalyzerMutator):
             writes=tuple([self.region(r) for r in new.writes]),
         )
 
-    @handles(BufferRegion)
-    def leave_region(self, node: BufferRegion) -> BufferRegion:
+    @ir.handles(ir.BufferRegion)
+    def leave_region(self, node: ir.BufferRegion) -> ir.BufferRegion:
         return node
 
-    def region(self, node: BufferRegion) -> BufferRegion:
+    def region(self, node: ir.BufferRegion) -> ir.BufferRegion:
         """A box of a buffer as a box of the flat one: from its first to its last element."""
         flat = self.flat(node.buffer)
         if len(flat.shape) == len(node.buffer.shape):
             return node.replace(buffer=flat)
         first = self.flat_indices(node.buffer, tuple([r.min for r in node.region]))
         last = self.flat_indices(node.buffer, tuple([r.min + r.extent - 1 for r in node.region]))
-        box = [Range.from_min_extent(a, self.analyzer.simplify(b - a + 1)) for a, b in zip(first, last)]
-        return BufferRegion(flat, box, node.span)
+        box = [ir.Range.from_min_extent(a, self.analyzer.simplify(b - a + 1)) for a, b in zip(first, last)]
+        return ir.BufferRegion(flat, box, node.span)
 
 
 @tir_pass("tir.FlattenBuffer")
-def FlattenBuffer(func: PrimFunc) -> PrimFunc:
+def FlattenBuffer(func: ir.PrimFunc) -> ir.PrimFunc:
     """Flatten the buffers of a TensorIR function; those of its parameters keep their shape.
 
     A function made from a TE schedule stays as it is: StorageFlatten does this there.

@@ -6,31 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    Allocate,
-    AttrStmt,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    DeclBuffer,
-    For,
-    ForKind,
-    IfThenElse,
-    IntImm,
-    Mutator,
-    PrimExpr,
-    PrimFunc,
-    SeqStmt,
-    Stmt,
-    StmtMutator,
-    Var,
-    Visitor,
-    While,
-    handles,
-    substitute,
-)
 from tvmagic.ir.ops import div, floormod, less
 from tvmagic.passes import note
 from tvmagic.tir.transform.declaration import tir_pass
@@ -44,93 +22,93 @@ OPTIONS = {"split_loop": 1}
 class _Fill:
     """A statement that fills double buffers, all of them in one go, in each iteration of `loop`."""
 
-    buffers: tuple[Var, ...]
-    body: Stmt
-    loop: For | None
+    buffers: tuple[ir.Var, ...]
+    body: ir.Stmt
+    loop: ir.For | None
     # what lies between the loop and the statement: whether it runs in each iteration, whether threads are launched
     guarded: bool = False
     launched: bool = False
     refusal: str | None = None
 
 
-def _fill_of(node: AttrStmt) -> tuple[tuple[Var, ...], Stmt]:
+def _fill_of(node: ir.AttrStmt) -> tuple[tuple[ir.Var, ...], ir.Stmt]:
     """The buffers that nested marks ask to double, and the statement that fills them."""
-    buffers: list[Var] = []
-    body: Stmt = node
-    while isinstance(body, AttrStmt) and body.attr_key == "double_buffer_scope" and isinstance(body.node, Var):
+    buffers: list[ir.Var] = []
+    body: ir.Stmt = node
+    while isinstance(body, ir.AttrStmt) and body.attr_key == "double_buffer_scope" and isinstance(body.node, ir.Var):
         buffers.append(body.node)
         body = body.body
     return tuple(buffers), body
 
 
-class _Uses(Visitor):
+class _Uses(ir.Visitor):
     """The variables, loads and stores of a statement; what it defines; leaves `skip` out."""
 
-    def __init__(self, skip: Stmt | None = None) -> None:
+    def __init__(self, skip: ir.Stmt | None = None) -> None:
         self.skip = skip
-        self.variables: set[Var] = set()
-        self.defined: set[Var] = set()
-        self.loaded: set[Var] = set()
-        self.stored: set[Var] = set()
+        self.variables: set[ir.Var] = set()
+        self.defined: set[ir.Var] = set()
+        self.loaded: set[ir.Var] = set()
+        self.stored: set[ir.Var] = set()
 
-    @handles(Stmt)
-    def statement(self, node: Stmt) -> None:
+    @ir.handles(ir.Stmt)
+    def statement(self, node: ir.Stmt) -> None:
         if node is not self.skip:
             self.visit_children(node)
 
-    @handles(Var)
-    def var(self, var: Var) -> None:
+    @ir.handles(ir.Var)
+    def var(self, var: ir.Var) -> None:
         self.variables.add(var)
 
-    def visit_var_def(self, var: Var) -> Var:
+    def visit_var_def(self, var: ir.Var) -> ir.Var:
         self.defined.add(var)
         return var
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> None:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> None:
         self.loaded.add(node.buffer.data)
         self.visit_children(node)
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> None:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> None:
         if node is not self.skip:
             self.stored.add(node.buffer.data)
             self.visit_children(node)
 
 
-class _Detector(Visitor):
+class _Detector(ir.Visitor):
     """The buffers to double: asked for, accessed by loads and stores alone, and possible to fill ahead."""
 
     def __init__(self) -> None:
         self.fills: list[_Fill] = []
-        self.pointers: set[Var] = set()
-        self.sizes: dict[Var, PrimExpr] = {}
-        self.loops: dict[Var, For | None] = {}  # by buffer: the loop around its allocation
-        self.loop_around: For | None = None
+        self.pointers: set[ir.Var] = set()
+        self.sizes: dict[ir.Var, ir.PrimExpr] = {}
+        self.loops: dict[ir.Var, ir.For | None] = {}  # by buffer: the loop around its allocation
+        self.loop_around: ir.For | None = None
         self.guarded = self.launched = False
 
-    @handles(For)
-    def loop(self, node: For) -> None:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> None:
         outer = self.loop_around, self.guarded, self.launched
         self.loop_around, self.guarded, self.launched = node, False, False
         self.visit_children(node)
         self.loop_around, self.guarded, self.launched = outer
 
-    @handles(IfThenElse, While)
-    def branch(self, node: Stmt) -> None:
+    @ir.handles(ir.IfThenElse, ir.While)
+    def branch(self, node: ir.Stmt) -> None:
         outer, self.guarded = self.guarded, True
         self.visit_children(node)
         self.guarded = outer
 
-    @handles(Allocate)
-    def allocate(self, node: Allocate) -> None:
+    @ir.handles(ir.Allocate)
+    def allocate(self, node: ir.Allocate) -> None:
         self.sizes[node.buffer_var] = node.extents[0]
         self.loops[node.buffer_var] = self.loop_around
         self.visit_children(node)
 
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> None:
-        if node.attr_key != "double_buffer_scope" or not isinstance(node.node, Var):
+    @ir.handles(ir.AttrStmt)
+    def attribute(self, node: ir.AttrStmt) -> None:
+        if node.attr_key != "double_buffer_scope" or not isinstance(node.node, ir.Var):
             outer = self.launched
             self.launched = outer or node.attr_key in ("thread_extent", "virtual_thread")
             self.visit_children(node)
@@ -140,13 +118,13 @@ class _Detector(Visitor):
         self.fills.append(_Fill(buffers, body, self.loop_around, self.guarded, self.launched))
         self.visit(body)
 
-    @handles(Var)
-    def var(self, var: Var) -> None:
+    @ir.handles(ir.Var)
+    def var(self, var: ir.Var) -> None:
         self.pointers.add(var)
 
-    def found(self) -> dict[Var, _Fill]:
+    def found(self) -> dict[ir.Var, _Fill]:
         """The buffers to double, each with what fills it; what cannot be doubled says why in a note."""
-        result: dict[Var, _Fill] = {}
+        result: dict[ir.Var, _Fill] = {}
         for fill in self.fills:
             reason = self._refusal(fill)
             if reason is None:
@@ -169,9 +147,9 @@ class _Detector(Visitor):
             return "not every iteration fills it"
         if fill.launched:
             return f"the threads that fill it are launched inside loop `{loop.loop_var.name}`"
-        if loop.kind in (ForKind.PARALLEL, ForKind.VECTORIZED, ForKind.THREAD_BINDING):
+        if loop.kind in (ir.ForKind.PARALLEL, ir.ForKind.VECTORIZED, ir.ForKind.THREAD_BINDING):
             return f"the iterations of `{loop.loop_var.name}` do not run one after the other"
-        if not (isinstance(loop.min, IntImm) and loop.min.value == 0):
+        if not (isinstance(loop.min, ir.IntImm) and loop.min.value == 0):
             return f"loop `{loop.loop_var.name}` does not begin at 0"
         inside, rest = _Uses(), _Uses(fill.body)
         inside.visit(fill.body)
@@ -197,30 +175,30 @@ class _Detector(Visitor):
 class _Doubled:
     """One buffer: its size, the loop whose iterations alternate, which half is written and read."""
 
-    size: PrimExpr | None = None
-    loop: For | None = None
-    write: PrimExpr | None = None
-    read: PrimExpr | None = None
+    size: ir.PrimExpr | None = None
+    loop: ir.For | None = None
+    write: ir.PrimExpr | None = None
+    read: ir.PrimExpr | None = None
 
 
-class _WriteMarkRemover(StmtMutator):
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> Stmt:
+class _WriteMarkRemover(ir.StmtMutator):
+    @ir.handles(ir.AttrStmt)
+    def attribute(self, node: ir.AttrStmt) -> ir.Stmt:
         return self.visit(node.body) if node.attr_key == "double_buffer_write" else self.visit_children(node)
 
 
-class _Injector(Mutator):
-    def __init__(self, doubled: Iterable[Var], split: int) -> None:
+class _Injector(ir.Mutator):
+    def __init__(self, doubled: Iterable[ir.Var], split: int) -> None:
         self.doubled = {var: _Doubled() for var in doubled}
         self.analyzer = Analyzer()
         self.split = split
-        self.loops: list[For] = []
-        self.first_fill: dict[For, list[Stmt]] = {}
-        self.allocations: dict[For, list[Callable[[Stmt], Stmt]]] = {}
-        self.buffers: dict[Buffer, Buffer] = {}
+        self.loops: list[ir.For] = []
+        self.first_fill: dict[ir.For, list[ir.Stmt]] = {}
+        self.allocations: dict[ir.For, list[Callable[[ir.Stmt], ir.Stmt]]] = {}
+        self.buffers: dict[ir.Buffer, ir.Buffer] = {}
 
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> Stmt:
+    @ir.handles(ir.AttrStmt)
+    def attribute(self, node: ir.AttrStmt) -> ir.Stmt:
         if node.attr_key != "double_buffer_scope":
             return self.visit_children(node)
         buffers, fill = _fill_of(node)
@@ -235,21 +213,21 @@ class _Injector(Mutator):
             )
         loop = self.loops[-1]
         var = loop.loop_var
-        later = var + IntImm(var.dtype, 1)
-        half = Var(var.name + ".db", var.dtype)
+        later = var + ir.IntImm(var.dtype, 1)
+        half = ir.Var(var.name + ".db", var.dtype)
         for buffer in buffers:
             state = self.doubled[buffer]
-            state.loop, state.write, state.read = loop, half, floormod(var, IntImm(var.dtype, 2))
+            state.loop, state.write, state.read = loop, half, floormod(var, ir.IntImm(var.dtype, 2))
         body = self.visit(fill)
-        zero = IntImm(var.dtype, 0)
-        self.first_fill.setdefault(loop, []).append(substitute(body, {half: zero, var: zero}))
-        body = substitute(body, {half: floormod(later, IntImm(var.dtype, 2)), var: later})
+        zero = ir.IntImm(var.dtype, 0)
+        self.first_fill.setdefault(loop, []).append(ir.substitute(body, {half: zero, var: zero}))
+        body = ir.substitute(body, {half: floormod(later, ir.IntImm(var.dtype, 2)), var: later})
         for buffer in reversed(buffers):
-            body = AttrStmt(buffer, "double_buffer_write", 1, body, node.span)
-        return IfThenElse(less(later, loop.extent), body, span=node.span)
+            body = ir.AttrStmt(buffer, "double_buffer_write", 1, body, node.span)
+        return ir.IfThenElse(less(later, loop.extent), body, span=node.span)
 
-    @handles(Allocate)
-    def allocate(self, node: Allocate) -> Stmt:
+    @ir.handles(ir.Allocate)
+    def allocate(self, node: ir.Allocate) -> ir.Stmt:
         state = self.doubled.get(node.buffer_var)
         if state is None:
             return self.visit_children(node)
@@ -262,28 +240,28 @@ class _Injector(Mutator):
         if state.loop is None:
             return new
         nest = self.allocations.setdefault(state.loop, [])
-        size = new.extents[0] * IntImm(new.extents[0].dtype, 2)
+        size = new.extents[0] * ir.IntImm(new.extents[0].dtype, 2)
         nest.append(lambda body: new.replace(extents=(size,), body=body))
         inner = new.body
-        if isinstance(inner, DeclBuffer):
+        if isinstance(inner, ir.DeclBuffer):
             buffer = self._widened(inner.buffer, state)
-            nest.append(lambda body: DeclBuffer(buffer, body, inner.span))
+            nest.append(lambda body: ir.DeclBuffer(buffer, body, inner.span))
             inner = inner.body
         return inner
 
-    def _widened(self, buffer: Buffer, state: _Doubled) -> Buffer:
+    def _widened(self, buffer: ir.Buffer, state: _Doubled) -> ir.Buffer:
         new = self.buffers.get(buffer)
         if new is None:
             new = self.buffers[buffer] = buffer.replace(shape=(buffer.shape[0] + state.size,))
         return new
 
-    @handles(BufferLoad, BufferStore)
+    @ir.handles(ir.BufferLoad, ir.BufferStore)
     def access(self, node: Any) -> Any:
         new = self.visit_children(node)
         state = self.doubled.get(node.buffer.data)
         if state is None:
             return new
-        half = state.write if isinstance(node, BufferStore) else state.read
+        half = state.write if isinstance(node, ir.BufferStore) else state.read
         if half is None or state.size is None:
             raise TVMagicError(
                 f"the double buffer `{node.buffer.name}` is used outside its loop",
@@ -292,40 +270,40 @@ class _Injector(Mutator):
             )
         return new.replace(buffer=self._widened(node.buffer, state), indices=(half * state.size + new.indices[0],))
 
-    @handles(For)
-    def loop(self, node: For) -> Stmt:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> ir.Stmt:
         self.loops.append(node)
-        stmt: Stmt = self.visit_children(node)
+        stmt: ir.Stmt = self.visit_children(node)
         self.loops.pop()
         if node in self.first_fill:
-            assert isinstance(stmt, For)
+            assert isinstance(stmt, ir.For)
             whole = self._split(stmt) if self.split else stmt
-            whole = SeqStmt.flatten(*self.first_fill[node], whole)
+            whole = ir.SeqStmt.flatten(*self.first_fill[node], whole)
             # the first fill and the last iteration are there once, if there is an iteration
-            runs = less(IntImm(node.extent.dtype, 0), node.extent)
-            stmt = whole if self.analyzer.can_prove(runs) else IfThenElse(runs, whole, span=node.span)
+            runs = less(ir.IntImm(node.extent.dtype, 0), node.extent)
+            stmt = whole if self.analyzer.can_prove(runs) else ir.IfThenElse(runs, whole, span=node.span)
         for wrap in reversed(self.allocations.get(node, ())):
             stmt = wrap(stmt)
         return stmt
 
-    def _split(self, loop: For) -> Stmt:
+    def _split(self, loop: ir.For) -> ir.Stmt:
         """The loop without its last iteration, split, and the rest without a fill for a next one."""
         var, count = loop.loop_var, self.split
-        factor = IntImm(var.dtype, count)
-        outer_extent = div(loop.extent - IntImm(var.dtype, 1), factor)
-        outer = Var(var.name + ".outer", var.dtype)
-        parts = [substitute(loop.body, {var: outer * factor + IntImm(var.dtype, i)}) for i in range(count)]
-        main = loop.replace(loop_var=outer, extent=outer_extent, body=SeqStmt.flatten(*parts), annotations={})
+        factor = ir.IntImm(var.dtype, count)
+        outer_extent = div(loop.extent - ir.IntImm(var.dtype, 1), factor)
+        outer = ir.Var(var.name + ".outer", var.dtype)
+        parts = [ir.substitute(loop.body, {var: outer * factor + ir.IntImm(var.dtype, i)}) for i in range(count)]
+        main = loop.replace(loop_var=outer, extent=outer_extent, body=ir.SeqStmt.flatten(*parts), annotations={})
         last = _WriteMarkRemover().visit(loop.body)
-        tail: list[Stmt] = []
+        tail: list[ir.Stmt] = []
         for i in range(count):
-            index = outer_extent * factor + IntImm(var.dtype, i)
-            tail.append(IfThenElse(less(index, loop.extent), substitute(last, {var: index}), span=loop.span))
-        return SeqStmt.flatten(main, *tail)
+            index = outer_extent * factor + ir.IntImm(var.dtype, i)
+            tail.append(ir.IfThenElse(less(index, loop.extent), ir.substitute(last, {var: index}), span=loop.span))
+        return ir.SeqStmt.flatten(main, *tail)
 
 
 @tir_pass("tir.InjectDoubleBuffer", OPTIONS)
-def InjectDoubleBuffer(func: PrimFunc, *, options: dict[str, Any]) -> PrimFunc:
+def InjectDoubleBuffer(func: ir.PrimFunc, *, options: dict[str, Any]) -> ir.PrimFunc:
     """Give the buffers that ask for it two halves, one filled while the other is read.
 
     The option `split_loop` under `tir.InjectDoubleBuffer` is the factor to split the loop by: 0, 1

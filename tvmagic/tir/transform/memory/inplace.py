@@ -4,38 +4,38 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.ir import AttrStmt, BufferLoad, BufferStore, For, IfThenElse, Stmt, Var, Visitor, While, handles
-from tvmagic.ir.deep_equal import expr_deep_equal
+from tvmagic import ir
+from tvmagic.ir import Stmt
 
 
 class _Unsafe(Exception):
     pass
 
 
-class _InPlace(Visitor):
+class _InPlace(ir.Visitor):
     """Raises `_Unsafe` unless every access is `target[i] = f(source[i])`.
 
     Each place of the target is taken to be written once, as in programs made from schedules.
     """
 
-    def __init__(self, target: Var, source: Var) -> None:
+    def __init__(self, target: ir.Var, source: ir.Var) -> None:
         self.target, self.source = target, source
         self.nesting = 0
-        self.store: BufferStore | None = None
+        self.store: ir.BufferStore | None = None
 
-    @handles(Var)
-    def var(self, var: Var) -> None:
+    @ir.handles(ir.Var)
+    def var(self, var: ir.Var) -> None:
         if var is self.target or var is self.source:
             raise _Unsafe  # used in a way that cannot be followed
 
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> None:
+    @ir.handles(ir.AttrStmt)
+    def attribute(self, node: ir.AttrStmt) -> None:
         if node.attr_key in ("extern_scope", "volatile_scope"):
             raise _Unsafe
         self.visit_children(node)
 
-    @handles(BufferStore)
-    def write(self, node: BufferStore) -> None:
+    @ir.handles(ir.BufferStore)
+    def write(self, node: ir.BufferStore) -> None:
         self.nesting += 1
         for index in node.indices:
             self.visit(index)
@@ -47,8 +47,8 @@ class _InPlace(Visitor):
         else:
             self.visit(node.value)
 
-    @handles(BufferLoad)
-    def read(self, node: BufferLoad) -> None:
+    @ir.handles(ir.BufferLoad)
+    def read(self, node: ir.BufferLoad) -> None:
         if node.buffer.data is self.target or self.nesting:
             raise _Unsafe
         if node.buffer.data is self.source and not _same_place(self.store, node):
@@ -58,15 +58,15 @@ class _InPlace(Visitor):
         self.nesting -= 1
 
 
-def _same_place(store: BufferStore | None, load: BufferLoad) -> bool:
+def _same_place(store: ir.BufferStore | None, load: ir.BufferLoad) -> bool:
     if store is None or store.value.dtype is not load.dtype or len(store.indices) != len(load.indices):
         return False
-    return all(expr_deep_equal(a, b) for a, b in zip(store.indices, load.indices))
+    return all(ir.expr_deep_equal(a, b) for a, b in zip(store.indices, load.indices))
 
 
-def works_in_place(stmt: Any, target: Var, source: Var) -> bool:
+def works_in_place(stmt: Any, target: ir.Var, source: ir.Var) -> bool:
     """Whether `target` may take the memory of `source` in `stmt`, which ends `source`."""
-    if not isinstance(stmt, (AttrStmt, For, IfThenElse, While, BufferStore)):
+    if not isinstance(stmt, (ir.AttrStmt, ir.For, ir.IfThenElse, ir.While, ir.BufferStore)):
         return False
     checker = _InPlace(target, source)
     try:

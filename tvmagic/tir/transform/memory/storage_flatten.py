@@ -9,36 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    Allocate,
-    AllocateConst,
-    AssertStmt,
-    AttrStmt,
-    Buffer,
-    BufferLoad,
-    BufferRealize,
-    BufferStore,
-    Call,
-    Cast,
-    DeclBuffer,
-    Evaluate,
-    For,
-    ForKind,
-    IntImm,
-    IterVar,
-    LetStmt,
-    PointerType,
-    Prefetch,
-    PrimExpr,
-    PrimFunc,
-    Range,
-    Stmt,
-    Var,
-    handles,
-)
-from tvmagic.ir.functor import mutate_all
 from tvmagic.ir.ops import floordiv, make_const
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.memory.alignment import aligned_strides
@@ -61,9 +34,9 @@ class _Storage:
     `begins` is where the realized region begins, in the indices of the original buffer.
     """
 
-    buffer: Buffer
-    flat: Buffer
-    begins: tuple[PrimExpr, ...] = ()
+    buffer: ir.Buffer
+    flat: ir.Buffer
+    begins: tuple[ir.PrimExpr, ...] = ()
     external: bool = False
     live: bool = True
 
@@ -72,24 +45,26 @@ class _Storage:
 class _View:
     """A buffer that shows the part of `target` from `begins` on."""
 
-    target: Buffer
-    begins: tuple[PrimExpr, ...]
+    target: ir.Buffer
+    begins: tuple[ir.PrimExpr, ...]
 
 
 @dataclass
 class _State:
-    storage: dict[Buffer, _Storage] = field(default_factory=dict[Buffer, _Storage])
-    views: dict[Buffer, _View] = field(default_factory=dict[Buffer, _View])
-    vars: dict[Var, PrimExpr] = field(default_factory=dict[Var, PrimExpr])
-    aligned: dict[Buffer, dict[int, tuple[int, int]]] = field(default_factory=dict[Buffer, dict[int, tuple[int, int]]])
+    storage: dict[ir.Buffer, _Storage] = field(default_factory=dict[ir.Buffer, _Storage])
+    views: dict[ir.Buffer, _View] = field(default_factory=dict[ir.Buffer, _View])
+    vars: dict[ir.Var, ir.PrimExpr] = field(default_factory=dict[ir.Var, ir.PrimExpr])
+    aligned: dict[ir.Buffer, dict[int, tuple[int, int]]] = field(
+        default_factory=dict[ir.Buffer, dict[int, tuple[int, int]]]
+    )
     threads: list[str] = field(default_factory=list[str])
 
 
-def allocation_alignment(buffer: Buffer) -> int:
+def allocation_alignment(buffer: ir.Buffer) -> int:
     """Bytes to align a temporary to: 64, less where the whole of it is smaller."""
     size = buffer.dtype.bits * buffer.dtype.lanes
     for extent in buffer.shape:
-        if not isinstance(extent, IntImm):
+        if not isinstance(extent, ir.IntImm):
             return ALIGNMENT
         size *= extent.value
     align = ALIGNMENT
@@ -99,15 +74,15 @@ def allocation_alignment(buffer: Buffer) -> int:
 
 
 class _StorageFlattener(AnalyzerMutator):
-    def __init__(self, func: PrimFunc, analyzer: Analyzer, cache_line: int, bounds: bool) -> None:
+    def __init__(self, func: ir.PrimFunc, analyzer: Analyzer, cache_line: int, bounds: bool) -> None:
         super().__init__(analyzer)
         self.state, self.cache_line, self.bounds = _State(), cache_line, bounds
         self.offsets = FlatIndex()
         self.checks = checks_wanted()
-        self.accessed: list[Buffer] = []
+        self.accessed: list[ir.Buffer] = []
         # an argument may have been flattened before: its memory is then read by another buffer
         arguments = [buffer.data for buffer in func.buffer_map.values()]
-        self.allocated: set[Var] = {*arguments, *(param for param in func.params if param.dtype.is_handle)}
+        self.allocated: set[ir.Var] = {*arguments, *(param for param in func.params if param.dtype.is_handle)}
         for buffer in func.buffer_map.values():
             flat = buffer.get_flattened_buffer()
             if flat.dtype.is_bool:
@@ -116,31 +91,31 @@ class _StorageFlattener(AnalyzerMutator):
 
     # ------------------------------------------------------------------ definitions
 
-    @handles(Var)
-    def var(self, var: Var) -> PrimExpr:
+    @ir.handles(ir.Var)
+    def var(self, var: ir.Var) -> ir.PrimExpr:
         return self.state.vars.get(var, var)
 
-    @handles(Allocate, AllocateConst)
-    def allocate(self, node: Allocate | AllocateConst) -> Stmt:
+    @ir.handles(ir.Allocate, ir.AllocateConst)
+    def allocate(self, node: ir.Allocate | ir.AllocateConst) -> ir.Stmt:
         self.allocated.add(node.buffer_var)
         new = self.visit_children(node)
-        if isinstance(node, Allocate) and len(node.extents) > 1 and isinstance(node.body, DeclBuffer):
-            return new.with_(extents=flat_extents(node, self.analyzer, Buffer.get_flattened_buffer))
+        if isinstance(node, ir.Allocate) and len(node.extents) > 1 and isinstance(node.body, ir.DeclBuffer):
+            return new.with_(extents=flat_extents(node, self.analyzer, ir.Buffer.get_flattened_buffer))
         return new
 
-    @handles(LetStmt)
-    def let_stmt(self, node: LetStmt) -> Stmt:
+    @ir.handles(ir.LetStmt)
+    def let_stmt(self, node: ir.LetStmt) -> ir.Stmt:
         if node.var.dtype.is_handle:
             self.allocated.add(node.var)
         return super().let(node)
 
-    @handles(DeclBuffer)
-    def declaration(self, node: DeclBuffer) -> Stmt:
+    @ir.handles(ir.DeclBuffer)
+    def declaration(self, node: ir.DeclBuffer) -> ir.Stmt:
         flat = self._find(node.buffer).flat
         return node.replace(buffer=flat, body=self.visit(node.body))
 
-    @handles(BufferRealize)
-    def realize(self, node: BufferRealize) -> Stmt:
+    @ir.handles(ir.BufferRealize)
+    def realize(self, node: ir.BufferRealize) -> ir.Stmt:
         known = self.state.storage.get(node.buffer)
         if known is not None:
             if not known.external:
@@ -156,11 +131,11 @@ class _StorageFlattener(AnalyzerMutator):
         storage.live = False
         flat = storage.flat
         condition = make_const(stored_dtype(flat.dtype).with_lanes(1), 1)
-        condition = IntImm("bool", condition.value)  # type: ignore[attr-defined]
-        new: Stmt = Allocate(flat.data, flat.dtype, flat.shape, condition, body, span=node.span)
+        condition = ir.IntImm("bool", condition.value)  # type: ignore[attr-defined]
+        new: ir.Stmt = ir.Allocate(flat.data, flat.dtype, flat.shape, condition, body, span=node.span)
         return self._bound(storage.buffer, new) if self.bounds and storage.buffer.shape else new
 
-    def _storage_of(self, node: BufferRealize) -> _Storage:
+    def _storage_of(self, node: ir.BufferRealize) -> _Storage:
         buffer = node.buffer
         shape = tuple([self.visit(r.extent) for r in node.bounds])
         if buffer.shape and len(buffer.shape) != len(shape):
@@ -174,7 +149,7 @@ class _StorageFlattener(AnalyzerMutator):
         new = new.replace(
             data_alignment=allocation_alignment(new),
             offset_factor=1,
-            elem_offset=IntImm(shape[0].dtype if shape else "int32", 0),
+            elem_offset=ir.IntImm(shape[0].dtype if shape else "int32", 0),
             buffer_type="",
         )
         if new.data is not buffer.data:
@@ -184,40 +159,40 @@ class _StorageFlattener(AnalyzerMutator):
             flat = flat.replace(dtype=stored_dtype(flat.dtype))
         return _Storage(new, flat, begins)
 
-    def _scoped(self, data: Var) -> Var:
+    def _scoped(self, data: ir.Var) -> ir.Var:
         """The pointer with a memory: if none is asked for, that of the threads around it."""
         kind = data.type_annotation
-        if not isinstance(kind, PointerType) or kind.storage_scope:
+        if not isinstance(kind, ir.PointerType) or kind.storage_scope:
             return data
         scope = _SCOPE_OF_RANK[thread_rank(self.state.threads[-1])[0]] if self.state.threads else "global"
-        return Var(data.name, PointerType(kind.element_type, scope), data.span)
+        return ir.Var(data.name, ir.PointerType(kind.element_type, scope), data.span)
 
-    def _strides(self, buffer: Buffer, shape: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+    def _strides(self, buffer: ir.Buffer, shape: tuple[ir.PrimExpr, ...]) -> tuple[ir.PrimExpr, ...]:
         aligned = self.state.aligned.get(buffer)
         if buffer.strides or not aligned or not shape:
             return buffer.strides
         return aligned_strides(shape, aligned, self.analyzer.simplify)
 
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> Stmt:
+    @ir.handles(ir.AttrStmt)
+    def attribute(self, node: ir.AttrStmt) -> ir.Stmt:
         key = node.attr_key
-        if key == "buffer_dim_align" and isinstance(node.node, Buffer):
+        if key == "buffer_dim_align" and isinstance(node.node, ir.Buffer):
             axis, factor, offset = (int(a) for a in node.value.args)  # type: ignore[attr-defined]
             self.state.aligned.setdefault(node.node, {})[axis] = (factor, offset)
             return self.visit(node.body)
         if key == "buffer_bind_scope":
             return self._bind_scope(node)
-        if key == "double_buffer_scope" and isinstance(node.node, Buffer):
+        if key == "double_buffer_scope" and isinstance(node.node, ir.Buffer):
             body = self.visit(node.body)
-            return AttrStmt(self._find(node.node).flat.data, key, self.visit(node.value), body, node.span)
-        if key == "thread_extent" and isinstance(node.node, IterVar):
+            return ir.AttrStmt(self._find(node.node).flat.data, key, self.visit(node.value), body, node.span)
+        if key == "thread_extent" and isinstance(node.node, ir.IterVar):
             self.state.threads.append(node.node.thread_tag)
             new = super().attribute(node)
             self.state.threads.pop()
             return new
         return super().attribute(node)
 
-    def _bind_scope(self, node: AttrStmt) -> Stmt:
+    def _bind_scope(self, node: ir.AttrStmt) -> ir.Stmt:
         view, target = node.node
         storage = self._find(target)
         args = [self.visit(a) for a in node.value.args]  # type: ignore[attr-defined]
@@ -225,18 +200,18 @@ class _StorageFlattener(AnalyzerMutator):
         moved = tuple([b - s for b, s in zip(begins, storage.begins)]) if storage.begins else begins
         self.state.views[view] = _View(target, begins)
         known, names = self.state.vars, (view.data, *view.shape, *view.strides, view.elem_offset)
-        own = [var for var in names if isinstance(var, Var) and var not in known]
+        own = [var for var in names if isinstance(var, ir.Var) and var not in known]
         checks = bind_view(view, storage.buffer, moved, extents, known, self.analyzer)
         body = self.visit(node.body)
         for var in own:  # the same view may show another part later on
             known.pop(var, None)
         for condition, message in reversed(checks):
-            body = AssertStmt(condition, message, body, node.span)
+            body = ir.AssertStmt(condition, message, body, node.span)
         return body
 
     # ------------------------------------------------------------------ accesses
 
-    def _find(self, buffer: Buffer) -> _Storage:
+    def _find(self, buffer: ir.Buffer) -> _Storage:
         storage = self.state.storage.get(buffer)
         if storage is None and buffer.data in self.allocated:
             flat = buffer.get_flattened_buffer()
@@ -248,8 +223,8 @@ class _StorageFlattener(AnalyzerMutator):
             )
         return storage
 
-    def _place(self, node: BufferLoad | BufferStore) -> tuple[Buffer, tuple[PrimExpr, ...]]:
-        indices = mutate_all(self.visit, node.indices)
+    def _place(self, node: ir.BufferLoad | ir.BufferStore) -> tuple[ir.Buffer, tuple[ir.PrimExpr, ...]]:
+        indices = ir.mutate_all(self.visit, node.indices)
         buffer, indices = self._unwrap(node.buffer, indices)
         storage = self._find(buffer)
         if storage.begins:
@@ -260,82 +235,82 @@ class _StorageFlattener(AnalyzerMutator):
             indices = checked_indices(buffer, indices, storage.buffer.shape, self.analyzer, node)
         return storage.flat, self.offsets(storage.buffer, indices)
 
-    def _unwrap(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[Buffer, tuple[PrimExpr, ...]]:
+    def _unwrap(self, buffer: ir.Buffer, indices: tuple[ir.PrimExpr, ...]) -> tuple[ir.Buffer, tuple[ir.PrimExpr, ...]]:
         """An access of a view as one of what it is a view of."""
         view = self.state.views.get(buffer)
         if view is None:
             return buffer, indices
-        zeros = (IntImm("int32", 0),) * (len(view.begins) - len(indices))
+        zeros = (ir.IntImm("int32", 0),) * (len(view.begins) - len(indices))
         return view.target, tuple([b + i for b, i in zip(view.begins, (*zeros, *indices))])
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> PrimExpr:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> ir.PrimExpr:
         flat, indices = self._place(node)
-        new = BufferLoad(flat, indices, node.predicate, node.span)
-        return Cast(node.dtype, new, node.span) if node.dtype.is_bool else new
+        new = ir.BufferLoad(flat, indices, node.predicate, node.span)
+        return ir.Cast(node.dtype, new, node.span) if node.dtype.is_bool else new
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> Stmt:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> ir.Stmt:
         self.accessed = []
         value = self.visit(node.value)
         if value.dtype.is_bool:
-            value = Cast(stored_dtype(value.dtype), value, node.span)
+            value = ir.Cast(stored_dtype(value.dtype), value, node.span)
         flat, indices = self._place(node)
-        new: Stmt = BufferStore(flat, value, indices, node.predicate, node.span)
+        new: ir.Stmt = ir.BufferStore(flat, value, indices, node.predicate, node.span)
         for buffer in self.accessed:
             new = self._bound(buffer, new)
         return new
 
-    def _bound(self, buffer: Buffer, body: Stmt) -> Stmt:
+    def _bound(self, buffer: ir.Buffer, body: ir.Stmt) -> ir.Stmt:
         """`body` with the number of elements of `buffer` noted for the bounds checker."""
-        total: PrimExpr = IntImm(buffer.shape[0].dtype, 1)
+        total: ir.PrimExpr = ir.IntImm(buffer.shape[0].dtype, 1)
         for size in buffer.shape:
             total = total * size * buffer.dtype.lanes
-        return AttrStmt(buffer.data, "buffer_bound", Call("handle", "tir.tvm_tuple", (total,)), body, body.span)
+        return ir.AttrStmt(buffer.data, "buffer_bound", ir.Call("handle", "tir.tvm_tuple", (total,)), body, body.span)
 
-    @handles(Prefetch)
-    def prefetch(self, node: Prefetch) -> Stmt:
+    @ir.handles(ir.Prefetch)
+    def prefetch(self, node: ir.Prefetch) -> ir.Stmt:
         """One prefetch a cache line over the box."""
         storage = self._find(node.buffer)
         elements = max(1, self.cache_line // max(1, storage.buffer.dtype.bytes))
         block, last = 1, len(node.bounds) - 1
         while last > 0:
             size = storage.buffer.shape[last]
-            if not isinstance(size, IntImm) or block * size.value > elements:
+            if not isinstance(size, ir.IntImm) or block * size.value > elements:
                 break
             block *= size.value
             last -= 1
         step = max(1, elements // block)
-        names = [Var(f"prefetch.{node.buffer.name}.{axis}", "int32") for axis in range(last + 1)]
+        names = [ir.Var(f"prefetch.{node.buffer.name}.{axis}", "int32") for axis in range(last + 1)]
         mins = [self.visit(r.min) for r in node.bounds]
         indices = [
             names[axis] * step + mins[axis] if axis == last else names[axis] + mins[axis] for axis in range(last + 1)
         ]
         checks, self.checks = self.checks, False  # nothing is read: the place may be behind the end
-        load = self.visit(BufferLoad(node.buffer, [*indices, *mins[last + 1 :]]))
+        load = self.visit(ir.BufferLoad(node.buffer, [*indices, *mins[last + 1 :]]))
         self.checks = checks
-        address = Call("handle", "tir.address_of", (load,))
-        stmt: Stmt = Evaluate(Call(node.buffer.dtype, "tir.prefetch", (address, 0, 3, 1)), node.span)
+        address = ir.Call("handle", "tir.address_of", (load,))
+        stmt: ir.Stmt = ir.Evaluate(ir.Call(node.buffer.dtype, "tir.prefetch", (address, 0, 3, 1)), node.span)
         for axis in range(last, -1, -1):
             extent = self.visit(node.bounds[axis].extent)
             if axis == last:
                 extent = floordiv(extent - 1, step) + 1
-            stmt = For(names[axis], 0, extent, ForKind.SERIAL, stmt, span=node.span)
+            stmt = ir.For(names[axis], 0, extent, ir.ForKind.SERIAL, stmt, span=node.span)
         return stmt
 
-    @handles(AssertStmt)
-    def assertion(self, node: AssertStmt) -> Stmt:
+    @ir.handles(ir.AssertStmt)
+    def assertion(self, node: ir.AssertStmt) -> ir.Stmt:
         new = super().assertion(node)
-        assert isinstance(new, AssertStmt)
+        assert isinstance(new, ir.AssertStmt)
         return new.body if is_true(self.analyzer.simplify(new.condition)) else new
 
-    @handles(Range)
-    def range(self, node: Range) -> Range:
+    @ir.handles(ir.Range)
+    def range(self, node: ir.Range) -> ir.Range:
         return self.visit_children(node)
 
 
 @tir_pass("tir.StorageFlatten")
-def StorageFlatten(func: PrimFunc, cache_line_size: int, create_bound_attribute: bool = False) -> PrimFunc:
+def StorageFlatten(func: ir.PrimFunc, cache_line_size: int, create_bound_attribute: bool = False) -> ir.PrimFunc:
     """Flatten the buffers of a function made from a TE schedule; others stay as they are.
 
     `cache_line_size` is in bytes, for prefetches. With `create_bound_attribute` the sizes of the

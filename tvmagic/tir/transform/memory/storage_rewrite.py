@@ -12,36 +12,10 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    Allocate,
-    AssertStmt,
-    AttrStmt,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Call,
-    DataType,
-    DeclBuffer,
-    Evaluate,
-    For,
-    ForKind,
-    IfThenElse,
-    IntImm,
-    LetStmt,
-    Mutator,
-    PrimExpr,
-    PrimFunc,
-    Stmt,
-    Var,
-    Visitor,
-    While,
-    decl_buffer,
-    handles,
-)
-from tvmagic.ir.deep_equal import expr_deep_equal
 from tvmagic.ir.memory_scope import MemoryScope, memory_info
 from tvmagic.ir.ops import floordiv, floormod, maximum, multiply
 from tvmagic.ir.prim_expr import scope_of
@@ -59,62 +33,62 @@ _ALIGNMENT = 32  # bits, of buffers in one special memory of which nothing is kn
 class _Event:
     """A point of the sequence; `pair` is the distance to the other end of a scope, 0 for a leaf."""
 
-    stmt: Stmt
-    touched: list[Var] = field(default_factory=list[Var])
+    stmt: ir.Stmt
+    touched: list[ir.Var] = field(default_factory=list[ir.Var])
     pair: int = 0
 
 
-class _Linearizer(Visitor):
+class _Linearizer(ir.Visitor):
     """Reads the program as a sequence of events."""
 
     def __init__(self) -> None:
         self.events: list[_Event] = []
-        self.allocs: dict[Var, tuple[Allocate, int]] = {}
-        self.scopes: list[list[Var]] = []
+        self.allocs: dict[ir.Var, tuple[ir.Allocate, int]] = {}
+        self.scopes: list[list[ir.Var]] = []
         self.in_thread = False
-        self.accessed: set[Buffer] = set()
+        self.accessed: set[ir.Buffer] = set()
         # variables defined so far, and allocations whose size they give: those stay where they are
-        self.defined: set[Var] = set()
-        self.kept: set[Var] = set()
+        self.defined: set[ir.Var] = set()
+        self.kept: set[ir.Var] = set()
 
-    @handles(Allocate)
-    def allocate(self, node: Allocate) -> None:
+    @ir.handles(ir.Allocate)
+    def allocate(self, node: ir.Allocate) -> None:
         if any(uses_var(extent, self.defined) for extent in node.extents):
             self.kept.add(node.buffer_var)
         else:
             self.allocs[node.buffer_var] = (node, len(self.scopes))
         self.visit_children(node)
 
-    def touch(self, var: Var) -> None:
+    def touch(self, var: ir.Var) -> None:
         found = self.allocs.get(var)
         if found is not None and found[1] < len(self.scopes):
             self.scopes[found[1]].append(var)
 
-    @handles(Var)
-    def var(self, var: Var) -> None:
+    @ir.handles(ir.Var)
+    def var(self, var: ir.Var) -> None:
         self.touch(var)
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> None:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> None:
         self.visit_children(node)
         self.accessed.add(node.buffer)
         self.touch(node.buffer.data)
 
-    @handles(BufferStore, Evaluate)
+    @ir.handles(ir.BufferStore, ir.Evaluate)
     def leaf(self, node: Any) -> None:
         self.scopes.append([])
         self.visit_children(node)
-        if isinstance(node, BufferStore):
+        if isinstance(node, ir.BufferStore):
             self.accessed.add(node.buffer)
             self.touch(node.buffer.data)
         touched = self.scopes.pop()
         if touched:
             self.events.append(_Event(node, touched))
 
-    @handles(IfThenElse, For, While, AssertStmt, LetStmt)
-    def scope(self, node: Stmt) -> None:
-        if isinstance(node, (For, LetStmt)):
-            self.defined.add(node.loop_var if isinstance(node, For) else node.var)
+    @ir.handles(ir.IfThenElse, ir.For, ir.While, ir.AssertStmt, ir.LetStmt)
+    def scope(self, node: ir.Stmt) -> None:
+        if isinstance(node, (ir.For, ir.LetStmt)):
+            self.defined.add(node.loop_var if isinstance(node, ir.For) else node.var)
         self.scopes.append([])
         begin = len(self.events)
         self.events.append(_Event(node))
@@ -123,8 +97,8 @@ class _Linearizer(Visitor):
         self.events.append(_Event(node, self.scopes.pop(), begin - end))
         self.events[begin].pair = end - begin
 
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> None:
+    @ir.handles(ir.AttrStmt)
+    def attribute(self, node: ir.AttrStmt) -> None:
         if node.attr_key == "thread_extent" and not self.in_thread:
             self.in_thread = True
             self.scope(node)
@@ -136,7 +110,7 @@ class _Linearizer(Visitor):
             self.visit_children(node)
             self.defined.discard(node.node.var)
         else:
-            if isinstance(node.node, Var):
+            if isinstance(node.node, ir.Var):
                 self.visit(node.node)
             self.visit_children(node)
 
@@ -149,12 +123,12 @@ class _Entry:
     is where a part begins, in bits.
     """
 
-    attach: Stmt | None
+    attach: ir.Stmt | None
     scope: str
-    element: DataType
+    element: ir.DataType
     bits: int
-    allocs: list[Allocate] = field(default_factory=list[Allocate])
-    var: Var | None = None
+    allocs: list[ir.Allocate] = field(default_factory=list[ir.Allocate])
+    var: ir.Var | None = None
     parts: list[_Entry] = field(default_factory=list["_Entry"])
     offset: int = 0
 
@@ -166,16 +140,16 @@ class _Entry:
             return False
         return scope.in_registers or self.allocs[0].dtype.is_handle or 0 < self.bits <= 32
 
-    def shifted(self, index: PrimExpr, dtype: DataType) -> PrimExpr:
+    def shifted(self, index: ir.PrimExpr, dtype: ir.DataType) -> ir.PrimExpr:
         """An index into one of its buffers, of elements of a type, as one into the whole allocation."""
-        return index if not self.offset else IntImm(index.dtype, self.offset // (dtype.bits * dtype.lanes)) + index
+        return index if not self.offset else ir.IntImm(index.dtype, self.offset // (dtype.bits * dtype.lanes)) + index
 
 
-def constant_bits(node: Allocate) -> int:
+def constant_bits(node: ir.Allocate) -> int:
     """The size of an allocation in bits; 0 if it is not constant."""
     bits = node.dtype.bits * node.dtype.lanes
     for extent in node.extents:
-        if not isinstance(extent, IntImm):
+        if not isinstance(extent, ir.IntImm):
             return 0
         bits *= extent.value
     return bits
@@ -191,15 +165,15 @@ class _Planner:
     def __init__(self, reuse: bool) -> None:
         self.reuse = reuse
         self.entries: list[_Entry] = []
-        self.entry_of: dict[Var, _Entry] = {}
-        self.scope: Stmt | None = None
+        self.entry_of: dict[ir.Var, _Entry] = {}
+        self.scope: ir.Stmt | None = None
         # free memory of known size, ordered by it and then by when it became free; and of unknown size
         self.free_sized: list[_Entry] = []
         self.free_symbolic: list[_Entry] = []
 
-    def plan(self, events: list[_Event], allocs: dict[Var, tuple[Allocate, int]]) -> None:
+    def plan(self, events: list[_Event], allocs: dict[ir.Var, tuple[ir.Allocate, int]]) -> None:
         births, deaths = _lifetimes(events)
-        in_place: set[Var] = set()
+        in_place: set[ir.Var] = set()
         for i, event in enumerate(events):
             begin = i + min(event.pair, 0)
             if event.pair >= 0:
@@ -217,7 +191,7 @@ class _Planner:
                     if var not in in_place:
                         self._free(self.entry_of[var])
 
-    def _in_place(self, stmt: Stmt, var: Var, alloc: Allocate, dying: Any, used: set[Var]) -> _Entry | None:
+    def _in_place(self, stmt: ir.Stmt, var: ir.Var, alloc: ir.Allocate, dying: Any, used: set[ir.Var]) -> _Entry | None:
         """The memory of a buffer that ends when `var` begins and is read only when `var` is written."""
         for source in dying:
             entry = self.entry_of.get(source)
@@ -234,10 +208,10 @@ class _Planner:
 
     def _enter_or_leave(self, event: _Event) -> None:
         stmt = event.stmt
-        if isinstance(stmt, AttrStmt):
+        if isinstance(stmt, ir.AttrStmt):
             opens = stmt.attr_key in ("thread_extent", "virtual_thread")
         else:
-            opens = isinstance(stmt, For) and stmt.kind is ForKind.PARALLEL and self.scope in (None, stmt)
+            opens = isinstance(stmt, ir.For) and stmt.kind is ir.ForKind.PARALLEL and self.scope in (None, stmt)
         if not opens:
             return
         if self.scope is None:
@@ -247,7 +221,7 @@ class _Planner:
             self.free_symbolic = [e for e in self.free_symbolic if e.attach is not stmt]
             self.scope = None
 
-    def _find(self, alloc: Allocate) -> _Entry:
+    def _find(self, alloc: ir.Allocate) -> _Entry:
         scope, bits = scope_of(alloc.buffer_var), constant_bits(alloc)
         new = _Entry(self.scope, scope, alloc.dtype.element_of, bits, [alloc])
         entry = None
@@ -262,7 +236,7 @@ class _Planner:
             note("storage.reuse", f"`{alloc.buffer_var.name}` takes the memory of {names}", node=alloc)
         return entry
 
-    def _free_sized(self, alloc: Allocate, scope: str, bits: int) -> _Entry | None:
+    def _free_sized(self, alloc: ir.Allocate, scope: str, bits: int) -> _Entry | None:
         """Free memory for a known size: the smallest that is large enough, else the largest smaller one."""
         free = self.free_sized
         middle = bisect.bisect_left(free, bits, key=_size)
@@ -279,7 +253,7 @@ class _Planner:
             return entry
         return None
 
-    def _free_symbolic(self, alloc: Allocate, scope: str) -> _Entry | None:
+    def _free_symbolic(self, alloc: ir.Allocate, scope: str) -> _Entry | None:
         for i, entry in enumerate(self.free_symbolic):
             if entry.attach is self.scope and entry.scope == scope and entry.element is alloc.dtype.element_of:
                 del self.free_symbolic[i]
@@ -295,11 +269,11 @@ class _Planner:
             self.free_symbolic.append(entry)
 
 
-def _lifetimes(events: list[_Event]) -> tuple[dict[int, list[Var]], dict[int, list[Var]]]:
+def _lifetimes(events: list[_Event]) -> tuple[dict[int, list[ir.Var]], dict[int, list[ir.Var]]]:
     """Which buffers begin and end at an event, by the index of its begin."""
-    births: dict[int, list[Var]] = {}
-    deaths: dict[int, list[Var]] = {}
-    seen: set[Var] = set()
+    births: dict[int, list[ir.Var]] = {}
+    deaths: dict[int, list[ir.Var]] = {}
+    seen: set[ir.Var] = set()
     for i in range(len(events) - 1, -1, -1):
         event = events[i]
         for var in event.touched:
@@ -317,51 +291,51 @@ def _lifetimes(events: list[_Event]) -> tuple[dict[int, list[Var]], dict[int, li
     return births, deaths
 
 
-class _Rewriter(Mutator):
+class _Rewriter(ir.Mutator):
     """Puts the planned allocations in the place of the old ones."""
 
     def __init__(self, planner: _Planner, linear: _Linearizer, analyzer: Analyzer) -> None:
         self.planner, self.accessed, self.analyzer = planner, linear.accessed, analyzer
         self.kept = linear.kept
-        self.buffers: dict[Buffer, Buffer] = {}
-        self.declared: set[Buffer] = set()
-        self.at: dict[Stmt | None, list[_Entry]] = {}
+        self.buffers: dict[ir.Buffer, ir.Buffer] = {}
+        self.declared: set[ir.Buffer] = set()
+        self.at: dict[ir.Stmt | None, list[_Entry]] = {}
         for entry in planner.entries:
             self.at.setdefault(entry.attach, []).append(entry)
             entry.var = entry.allocs[0].buffer_var
         for entries in self.at.values():
             _merge_special(entries)
 
-    def rewrite(self, body: Stmt) -> Stmt:
+    def rewrite(self, body: ir.Stmt) -> ir.Stmt:
         for entries in self.at.values():
             for entry in entries:
                 first = entry.allocs[0].body
-                if isinstance(first, DeclBuffer) and _alike(entry) and not entry.parts:
+                if isinstance(first, ir.DeclBuffer) and _alike(entry) and not entry.parts:
                     self.declared.add(first.buffer)
         return self.attach(None, self.visit(body))
 
-    def attach(self, place: Stmt | None, body: Stmt) -> Stmt:
+    def attach(self, place: ir.Stmt | None, body: ir.Stmt) -> ir.Stmt:
         for entry in reversed(self.at.get(place, ())):
             body = self.allocation(entry, body)
         return body
 
-    def allocation(self, entry: _Entry, body: Stmt) -> Stmt:
+    def allocation(self, entry: _Entry, body: ir.Stmt) -> ir.Stmt:
         assert entry.var is not None
         first = entry.allocs[0]
         if entry.parts:
-            size = IntImm(first.extents[0].dtype, -(-entry.bits // entry.element.bits))
-            return Allocate(entry.var, entry.element, (size,), True, body, span=first.span)
+            size = ir.IntImm(first.extents[0].dtype, -(-entry.bits // entry.element.bits))
+            return ir.Allocate(entry.var, entry.element, (size,), True, body, span=first.span)
         dtype = max((a.dtype for a in entry.allocs), key=lambda d: d.lanes)
         if _alike(entry):
-            if isinstance(first.body, DeclBuffer):
-                body = DeclBuffer(self.visit_buffer_use(first.body.buffer), body, first.body.span)
-            return Allocate(entry.var, dtype, first.extents, first.condition, body, span=first.span)
-        size: PrimExpr | None = None
+            if isinstance(first.body, ir.DeclBuffer):
+                body = ir.DeclBuffer(self.visit_buffer_use(first.body.buffer), body, first.body.span)
+            return ir.Allocate(entry.var, dtype, first.extents, first.condition, body, span=first.span)
+        size: ir.PrimExpr | None = None
         for alloc in entry.allocs:
             bits = alloc.dtype.bits * alloc.dtype.lanes
             extent = alloc.extents[0]
-            if isinstance(extent, IntImm) and extent.value > ((1 << 31) - 1) // bits:
-                extent = IntImm("int64", extent.value)
+            if isinstance(extent, ir.IntImm) and extent.value > ((1 << 31) - 1) // bits:
+                extent = ir.IntImm("int64", extent.value)
             part = multiply(extent, bits)
             size = part if size is None else maximum(size, part)
         assert size is not None
@@ -369,31 +343,31 @@ class _Rewriter(Mutator):
         whole = self.analyzer.can_prove(floormod(size, width).equal(0))
         size = floordiv(size, width)
         size = self.analyzer.simplify(size if whole else size + 1)
-        return Allocate(entry.var, dtype, (size,), True, body, span=first.span)
+        return ir.Allocate(entry.var, dtype, (size,), True, body, span=first.span)
 
-    def memory_of(self, var: Var) -> Var:
+    def memory_of(self, var: ir.Var) -> ir.Var:
         """The pointer to the allocation that a buffer is in."""
         entry = self.planner.entry_of.get(var)
         return var if entry is None or entry.var is None else entry.var
 
-    @handles(Var)
-    def var(self, var: Var) -> PrimExpr:
+    @ir.handles(ir.Var)
+    def var(self, var: ir.Var) -> ir.PrimExpr:
         entry = self.planner.entry_of.get(var)
         if entry is None or not entry.offset:
             return self.memory_of(var)
         first = next(a for a in entry.allocs if a.buffer_var is var)
-        own = decl_buffer(first.extents, first.dtype, self.memory_of(var).name, data=self.memory_of(var))
-        place = entry.shifted(IntImm(first.extents[0].dtype, 0), first.dtype)
-        return Call("handle", "tir.address_of", [BufferLoad(own, [place])])
+        own = ir.decl_buffer(first.extents, first.dtype, self.memory_of(var).name, data=self.memory_of(var))
+        place = entry.shifted(ir.IntImm(first.extents[0].dtype, 0), first.dtype)
+        return ir.Call("handle", "tir.address_of", [ir.BufferLoad(own, [place])])
 
-    @handles(BufferLoad, BufferStore)
+    @ir.handles(ir.BufferLoad, ir.BufferStore)
     def access(self, node: Any) -> Any:
         new, entry = self.visit_children(node), self.planner.entry_of.get(node.buffer.data)
         if entry is None or not entry.offset:
             return new
         return new.replace(indices=(*new.indices[:-1], entry.shifted(new.indices[-1], node.buffer.dtype)))
 
-    def visit_buffer_use(self, buffer: Buffer) -> Buffer:
+    def visit_buffer_use(self, buffer: ir.Buffer) -> ir.Buffer:
         new = self.buffers.get(buffer)
         if new is None:
             entry = self.planner.entry_of.get(buffer.data)
@@ -405,30 +379,32 @@ class _Rewriter(Mutator):
 
     visit_buffer_def = visit_buffer_use
 
-    @handles(Allocate)
-    def allocate(self, node: Allocate) -> Stmt:
+    @ir.handles(ir.Allocate)
+    def allocate(self, node: ir.Allocate) -> ir.Stmt:
         return self.visit_children(node) if node.buffer_var in self.kept else self.visit(node.body)
 
-    @handles(DeclBuffer)
-    def declaration(self, node: DeclBuffer) -> Stmt:
+    @ir.handles(ir.DeclBuffer)
+    def declaration(self, node: ir.DeclBuffer) -> ir.Stmt:
         if node.buffer in self.declared or node.buffer not in self.accessed:
             return self.visit(node.body)
         return self.visit_children(node)
 
-    @handles(For, AttrStmt)
-    def scope(self, node: Any) -> Stmt:
+    @ir.handles(ir.For, ir.AttrStmt)
+    def scope(self, node: Any) -> ir.Stmt:
         new = self.visit_children(node)
-        if isinstance(node, AttrStmt) and isinstance(node.node, Var):
+        if isinstance(node, ir.AttrStmt) and isinstance(node.node, ir.Var):
             moved = self.memory_of(node.node)
             new = new if moved is node.node else new.replace(node=moved)
         return new.replace(body=self.attach(node, new.body)) if node in self.at else new
 
-    @handles(Call)
-    def call(self, node: Call) -> PrimExpr:
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> ir.PrimExpr:
         if is_call(node, "tir.type_annotation"):
             return node
         entry = (
-            self.planner.entry_of.get(node.args[1]) if is_access_ptr(node) and isinstance(node.args[1], Var) else None
+            self.planner.entry_of.get(node.args[1])
+            if is_access_ptr(node) and isinstance(node.args[1], ir.Var)
+            else None
         )
         if entry is None:
             return self.visit_children(node)
@@ -479,12 +455,12 @@ def _alike(entry: _Entry) -> bool:
     return all(
         other.dtype is first.dtype
         and len(other.extents) == len(first.extents)
-        and all(expr_deep_equal(a, b) for a, b in zip(other.extents, first.extents))
+        and all(ir.expr_deep_equal(a, b) for a, b in zip(other.extents, first.extents))
         for other in entry.allocs[1:]
     )
 
 
-def plan_storage(stmt: Stmt, reuse: bool) -> Stmt:
+def plan_storage(stmt: ir.Stmt, reuse: bool) -> ir.Stmt:
     """`stmt` with its allocations at the outermost place that is right, sharing memory."""
     linear = _Linearizer()
     linear.visit(stmt)
@@ -494,7 +470,7 @@ def plan_storage(stmt: Stmt, reuse: bool) -> Stmt:
 
 
 @tir_pass("tir.StorageRewrite")
-def StorageRewrite(func: PrimFunc, *, context: PassContext) -> PrimFunc:
+def StorageRewrite(func: ir.PrimFunc, *, context: PassContext) -> ir.PrimFunc:
     """Share memory between buffers that are not alive at the same time, and move allocations outwards.
 
     Allocations go to the beginning of the function, of a parallel loop or of a kernel. A buffer that

@@ -7,30 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    AttrStmt,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Call,
-    Cast,
-    CommReducer,
-    DataType,
-    Evaluate,
-    For,
-    IntImm,
-    IterVar,
-    PrimExpr,
-    Stmt,
-    StringImm,
-    Var,
-    Visitor,
-    decl_buffer,
-    handles,
-)
-from tvmagic.ir.deep_equal import expr_deep_equal
 from tvmagic.ir.ops import cast
 from tvmagic.ir.query import is_call
 from tvmagic.tir.transform.threads.lift_thread_binding import thread_rank
@@ -40,7 +19,7 @@ class _Axis(NamedTuple):
     """A thread axis: x, y, z as 0, 1, 2, its variable, and how many threads it has."""
 
     dim: int
-    var: Var
+    var: ir.Var
     extent: int
 
 
@@ -52,9 +31,9 @@ class Group:
     `contiguous`: how many threads of a group follow each other.
     """
 
-    index: PrimExpr
+    index: ir.PrimExpr
     size: int
-    number: PrimExpr
+    number: ir.PrimExpr
     count: int
     contiguous: int
 
@@ -70,31 +49,31 @@ class Group:
             contiguous *= axis.extent
         return Group(index, size, number, count, contiguous)
 
-    def place(self, index: PrimExpr, analyzer: Analyzer) -> PrimExpr:
+    def place(self, index: ir.PrimExpr, analyzer: Analyzer) -> ir.PrimExpr:
         """Where the value of the group's thread `index` is."""
-        if isinstance(self.number, IntImm):
+        if isinstance(self.number, ir.IntImm):
             return index
         return analyzer.simplify(self.number * self.size + index)
 
 
-def _flat(axes: list[_Axis]) -> tuple[PrimExpr, int]:
+def _flat(axes: list[_Axis]) -> tuple[ir.PrimExpr, int]:
     """The number of a thread among those of `axes`, x running fastest, and how many there are."""
-    index: PrimExpr | None = None
+    index: ir.PrimExpr | None = None
     total = 1
     for axis in sorted(axes, key=lambda axis: axis.dim):
         index = axis.var if index is None else index + axis.var * total
         total *= axis.extent
-    return IntImm("int32", 0) if index is None else index, total
+    return ir.IntImm("int32", 0) if index is None else index, total
 
 
 def is_allreduce(stmt: Any) -> bool:
     """Whether a statement is a reduction over threads."""
-    return isinstance(stmt, Evaluate) and is_call(stmt.value, "tir.tvm_thread_allreduce")
+    return isinstance(stmt, ir.Evaluate) and is_call(stmt.value, "tir.tvm_thread_allreduce")
 
 
-def barrier(scope: str) -> Stmt:
+def barrier(scope: str) -> ir.Stmt:
     """Threads that share memory of a scope wait for each other."""
-    return Evaluate(Call("int32", "tir.tvm_storage_sync", [StringImm(scope)]))
+    return ir.Evaluate(ir.Call("int32", "tir.tvm_storage_sync", [ir.StringImm(scope)]))
 
 
 # ---------------------------------------------------------------------------- how threads reduce
@@ -118,7 +97,7 @@ class Warps(NamedTuple):
     most: int = 0
     shuffle: bool = False
 
-    def form(self, group: Group, dtypes: Sequence[DataType]) -> Form:
+    def form(self, group: Group, dtypes: Sequence[ir.DataType]) -> Form:
         """How TVM lets the threads of a group reduce values of these types."""
         plain = all(t.lanes == 1 and (t.bits in (32, 64) or str(t) == "float16") for t in dtypes)
         if not self.shuffle or not plain or group.contiguous != group.size:
@@ -133,15 +112,15 @@ class Warps(NamedTuple):
 class Allreduce:
     """One reduction over threads: `results` are the buffers that stand for what it gives."""
 
-    reducer: CommReducer
-    sources: list[PrimExpr]
-    condition: PrimExpr
-    results: list[Buffer]
+    reducer: ir.CommReducer
+    sources: list[ir.PrimExpr]
+    condition: ir.PrimExpr
+    results: list[ir.Buffer]
     group: Group
     form: Form
 
 
-def _overwritten(result: Buffer, node: Any, hint: str) -> TVMagicError:
+def _overwritten(result: ir.Buffer, node: Any, hint: str) -> TVMagicError:
     return TVMagicError(
         f"`{result.name}` has the result of a reduction over threads, which another one overwrites before it is used",
         node=node,
@@ -150,68 +129,68 @@ def _overwritten(result: Buffer, node: Any, hint: str) -> TVMagicError:
     )
 
 
-class AllreduceFinder(Visitor):
+class AllreduceFinder(ir.Visitor):
     """Reads the reductions over threads, and which buffer comes in the place of each of their results."""
 
     def __init__(self, warps: Warps) -> None:
         self.warps = warps
         self.analyzer = Analyzer()
-        self.threads: list[tuple[IterVar, PrimExpr]] = []
-        self.reducers: list[CommReducer] = []
-        self.found: dict[Evaluate, Allreduce] = {}
-        self.placed: dict[Var, Buffer] = {}
+        self.threads: list[tuple[ir.IterVar, ir.PrimExpr]] = []
+        self.reducers: list[ir.CommReducer] = []
+        self.found: dict[ir.Evaluate, Allreduce] = {}
+        self.placed: dict[ir.Var, ir.Buffer] = {}
         # the scope and the size of its memory, and where in it a thread finds its result
-        self.places: dict[Var, tuple[tuple[str, int], PrimExpr]] = {}
+        self.places: dict[ir.Var, tuple[tuple[str, int], ir.PrimExpr]] = {}
         # results that nothing was computed from yet
-        self.unread: set[Var] = set()
+        self.unread: set[ir.Var] = set()
         # results that a loop has left behind: of its last iteration only
-        self.last: set[Var] = set()
+        self.last: set[ir.Var] = set()
         # what a load of a result becomes
-        self.loads: dict[Var, PrimExpr] = {}
+        self.loads: dict[ir.Var, ir.PrimExpr] = {}
         # memory that statements write themselves: StorageRewrite lets results share memory with other values
-        self.stored: set[Var] = set()
+        self.stored: set[ir.Var] = set()
 
-    def keeps_memory(self, data: Var) -> bool:
+    def keeps_memory(self, data: ir.Var) -> bool:
         """Whether the memory of a result stays, since it also has other values."""
         return data in self.placed and data in self.stored
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> None:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> None:
         self.visit_children(node)
         data = node.buffer.data
         self.stored.add(data)
         self.unread.discard(data)  # what is read from now on is the value stored here
         self.last.discard(data)
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> None:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> None:
         if node.buffer.data in self.last:
             raise _overwritten(node.buffer, node, "put what uses it into the same loop, and do not vectorize that")
         self.unread.discard(node.buffer.data)
         self.visit_children(node)
 
-    @handles(For)
-    def loop(self, node: For) -> None:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> None:
         before = set(self.unread)
         self.visit_children(node)
-        if not (isinstance(node.extent, IntImm) and node.extent.value == 1):
+        if not (isinstance(node.extent, ir.IntImm) and node.extent.value == 1):
             self.last |= self.unread - before
 
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> None:
-        if node.attr_key == "thread_extent" and isinstance(node.node, IterVar):
+    @ir.handles(ir.AttrStmt)
+    def attribute(self, node: ir.AttrStmt) -> None:
+        if node.attr_key == "thread_extent" and isinstance(node.node, ir.IterVar):
             self.threads.append((node.node, node.value))
             self.visit(node.body)
             self.threads.pop()
-        elif node.attr_key == "reduce_scope" and isinstance(node.node, CommReducer):
+        elif node.attr_key == "reduce_scope" and isinstance(node.node, ir.CommReducer):
             self.reducers.append(node.node)
             self.visit(node.body)
             self.reducers.pop()
         else:
             self.visit(node.body)
 
-    @handles(Evaluate)
-    def evaluate(self, node: Evaluate) -> None:
+    @ir.handles(ir.Evaluate)
+    def evaluate(self, node: ir.Evaluate) -> None:
         if not is_allreduce(node):
             self.visit(node.value)
             return
@@ -221,7 +200,7 @@ class AllreduceFinder(Visitor):
                 node=node,
                 code="tir.thread_reduction.no_reduce_scope",
             )
-        assert isinstance(node.value, Call)
+        assert isinstance(node.value, ir.Call)
         args, reducer = node.value.args, self.reducers[-1]
         count = len(reducer.result)
         if getattr(args[0], "value", None) != count or len(args) < 2 + 2 * count:
@@ -246,10 +225,10 @@ class AllreduceFinder(Visitor):
             for i, (result, source) in enumerate(zip(results, sources)):
                 self._place(i, result, source.dtype, group, form, node)
 
-    def _result(self, arg: PrimExpr, node: Evaluate) -> Buffer:
-        if isinstance(arg, Cast):  # bool as it is stored
+    def _result(self, arg: ir.PrimExpr, node: ir.Evaluate) -> ir.Buffer:
+        if isinstance(arg, ir.Cast):  # bool as it is stored
             arg = arg.value
-        if not isinstance(arg, BufferLoad):
+        if not isinstance(arg, ir.BufferLoad):
             raise TVMagicError(
                 f"`{arg}` is not a place for the result of a reduction over threads",
                 node=node,
@@ -257,21 +236,21 @@ class AllreduceFinder(Visitor):
             )
         return arg.buffer
 
-    def _threads(self, reduced: Sequence[PrimExpr], node: Evaluate) -> list[Var]:
+    def _threads(self, reduced: Sequence[ir.PrimExpr], node: ir.Evaluate) -> list[ir.Var]:
         """The variables of threads among the last arguments; an axis of one thread is a 0 there."""
-        result: list[Var] = []
+        result: list[ir.Var] = []
         for arg in reduced:
-            while isinstance(arg, Cast):  # of a narrower type since NarrowDataType
+            while isinstance(arg, ir.Cast):  # of a narrower type since NarrowDataType
                 arg = arg.value
-            if isinstance(arg, Var):
+            if isinstance(arg, ir.Var):
                 result.append(arg)
-            elif not (isinstance(arg, IntImm) and arg.value == 0):
+            elif not (isinstance(arg, ir.IntImm) and arg.value == 0):
                 raise TVMagicError(
                     f"`{arg}` is not a thread to reduce over", node=node, code="tir.thread_reduction.not_a_thread"
                 )
         return result
 
-    def _group(self, reduced: Sequence[PrimExpr], node: Evaluate) -> Group:
+    def _group(self, reduced: Sequence[ir.PrimExpr], node: ir.Evaluate) -> Group:
         wanted = set(self._threads(reduced, node))
         mine: list[_Axis] = []
         others: list[_Axis] = []
@@ -279,7 +258,7 @@ class AllreduceFinder(Visitor):
             rank, dim = thread_rank(axis.thread_tag)
             if rank == 0:
                 continue
-            if dim < 0 or not isinstance(extent, IntImm):
+            if dim < 0 or not isinstance(extent, ir.IntImm):
                 raise TVMagicError(
                     f"threads reduce together, so `{axis.thread_tag}` needs a constant extent, not `{extent}`",
                     node=node,
@@ -301,9 +280,11 @@ class AllreduceFinder(Visitor):
             )
         return Group.of(mine, others)
 
-    def _place(self, i: int, result: Buffer, dtype: DataType, group: Group, form: Form, node: Evaluate) -> None:
+    def _place(
+        self, i: int, result: ir.Buffer, dtype: ir.DataType, group: Group, form: Form, node: ir.Evaluate
+    ) -> None:
         """The buffer of result number `i`, and where in it a thread finds what its group has reduced to."""
-        first: PrimExpr = IntImm(group.index.dtype, 0)
+        first: ir.PrimExpr = ir.IntImm(group.index.dtype, 0)
         name, scope, size = f"red_buf{i}", "shared", group.count * group.size
         if form is Form.WARP:
             scope, size = "local", 1
@@ -313,10 +294,10 @@ class AllreduceFinder(Visitor):
             first = group.place(first, self.analyzer)
         data, memory = result.data, (scope, size)
         if data not in self.placed:
-            buffer = decl_buffer([IntImm("int32", size)], dtype, name, scope=scope)
+            buffer = ir.decl_buffer([ir.IntImm("int32", size)], dtype, name, scope=scope)
             self.placed[data], self.places[data] = buffer, (memory, first)
-            self.loads[data] = cast(result.dtype, BufferLoad(buffer, (first,)))
-        elif self.places[data][0] != memory or not expr_deep_equal(self.places[data][1], first):
+            self.loads[data] = cast(result.dtype, ir.BufferLoad(buffer, (first,)))
+        elif self.places[data][0] != memory or not ir.expr_deep_equal(self.places[data][1], first):
             raise TVMagicError(
                 f"`{result.name}` is the result of reductions over different threads",
                 node=node,

@@ -8,38 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    Allocate,
-    AssertStmt,
-    AttrStmt,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Call,
-    DeclBuffer,
-    Evaluate,
-    For,
-    ForKind,
-    IfThenElse,
-    IntImm,
-    IterVar,
-    LetStmt,
-    Mutator,
-    PrimExpr,
-    PrimFunc,
-    SeqStmt,
-    Stmt,
-    StmtMutator,
-    StmtVisitor,
-    Var,
-    Visitor,
-    While,
-    handles,
-    substitute,
-)
-from tvmagic.ir.functor import mutate_all
 from tvmagic.ir.ops import div, multiply
 from tvmagic.ir.query import is_access_ptr, is_call
 from tvmagic.tir.transform.declaration import tir_pass
@@ -48,24 +19,24 @@ from tvmagic.tir.transform.expressions.convert_ssa import convert_ssa
 MAX_UNROLLED = 16
 
 
-class _Reads(Visitor):
+class _Reads(ir.Visitor):
     """The variables and pointers that an expression reads, and the pointers it writes through."""
 
     def __init__(self) -> None:
-        self.read: dict[Var, None] = {}
-        self.written: dict[Var, None] = {}
+        self.read: dict[ir.Var, None] = {}
+        self.written: dict[ir.Var, None] = {}
 
-    @handles(Var)
-    def var(self, var: Var) -> None:
+    @ir.handles(ir.Var)
+    def var(self, var: ir.Var) -> None:
         self.read[var] = None
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> None:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> None:
         self.read[node.buffer.data] = None
         self.visit_children(node)
 
-    @handles(Call)
-    def call(self, node: Call) -> None:
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> None:
         if not is_access_ptr(node):
             self.visit_children(node)
             return
@@ -77,20 +48,20 @@ class _Reads(Visitor):
         self.visit(node.args[2])
 
 
-class _Dependents(StmtVisitor):
+class _Dependents(ir.StmtVisitor):
     """Which variables and buffers get their value from which others.
 
     What decides whether a statement runs, or how often, runs it once for each thread. That makes no difference to memory
     that is set; what is added to has to be the thread's own.
     """
 
-    def __init__(self, thread: Var) -> None:
+    def __init__(self, thread: ir.Var) -> None:
         self.thread = thread
-        self.feeds: dict[Var, list[Var]] = {}
-        self.inside: set[Var] = set()  # memory that is allocated here
-        self.control: list[PrimExpr] = []
+        self.feeds: dict[ir.Var, list[ir.Var]] = {}
+        self.inside: set[ir.Var] = set()  # memory that is allocated here
+        self.control: list[ir.PrimExpr] = []
 
-    def _record(self, target: Var, *sources: PrimExpr) -> None:
+    def _record(self, target: ir.Var, *sources: ir.PrimExpr) -> None:
         reads = _Reads()
         for source in sources:
             reads.visit(source)
@@ -101,51 +72,51 @@ class _Dependents(StmtVisitor):
             if var is not target:
                 self.feeds.setdefault(var, []).append(target)
 
-    def _under(self, body: Stmt, *control: PrimExpr) -> None:
+    def _under(self, body: ir.Stmt, *control: ir.PrimExpr) -> None:
         count = len(self.control)
         self.control += control
         self.visit(body)
         del self.control[count:]
 
-    @handles(LetStmt)
-    def let(self, node: LetStmt) -> None:
+    @ir.handles(ir.LetStmt)
+    def let(self, node: ir.LetStmt) -> None:
         self._record(node.var, node.value)
         self.visit(node.body)
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> None:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> None:
         self._record(node.buffer.data, node.value, *node.indices)
 
-    @handles(For)
-    def loop(self, node: For) -> None:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> None:
         self._record(node.loop_var, node.min, node.extent)
         self._under(node.body, node.min, node.extent)
 
-    @handles(While)
-    def while_loop(self, node: While) -> None:
+    @ir.handles(ir.While)
+    def while_loop(self, node: ir.While) -> None:
         self._under(node.body, self.thread)  # the whole loop runs once a thread
 
-    @handles(IfThenElse)
-    def branch(self, node: IfThenElse) -> None:
+    @ir.handles(ir.IfThenElse)
+    def branch(self, node: ir.IfThenElse) -> None:
         self._under(node.then_case, node.condition)
         if node.else_case is not None:
             self._under(node.else_case, node.condition)
 
-    @handles(Allocate)
-    def allocate(self, node: Allocate) -> None:
+    @ir.handles(ir.Allocate)
+    def allocate(self, node: ir.Allocate) -> None:
         self._record(node.buffer_var, *node.extents, node.condition)
         self.inside.add(node.buffer_var)
         self.visit(node.body)
 
-    @handles(Evaluate)
-    def evaluate(self, node: Evaluate) -> None:
+    @ir.handles(ir.Evaluate)
+    def evaluate(self, node: ir.Evaluate) -> None:
         reads = _Reads()
         reads.visit(node.value)
         for target in reads.written:
             self._record(target, node.value)
 
 
-def dependents(stmt: Stmt, var: Var) -> set[Var]:
+def dependents(stmt: ir.Stmt, var: ir.Var) -> set[ir.Var]:
     """`var` and the variables and pointers whose values depend on it in `stmt`."""
     visitor = _Dependents(var)
     visitor.visit(stmt)
@@ -158,71 +129,71 @@ def dependents(stmt: Stmt, var: Var) -> set[Var]:
     return found
 
 
-class _ThreadInjector(Mutator):
+class _ThreadInjector(ir.Mutator):
     """Puts the loop over one virtual thread around the statements that depend on it."""
 
-    def __init__(self, var: Var, threads: int, touched: set[Var], share: bool) -> None:
+    def __init__(self, var: ir.Var, threads: int, touched: set[ir.Var], share: bool) -> None:
         self.thread, self.threads, self.touched, self.share = var, threads, touched, share
         self.injected = False  # inside the loop over the threads
         self.depends = False  # the expression just visited depends on the thread
         self.effect = False  # a statement with an effect was visited, which runs once a thread
         self.has_loop = False  # whether there is a loop in what was visited last
-        self.strides: dict[Var, PrimExpr] = {}
-        self.buffers: dict[Buffer, Buffer] = {}
+        self.strides: dict[ir.Var, ir.PrimExpr] = {}
+        self.buffers: dict[ir.Buffer, ir.Buffer] = {}
         self.analyzer = Analyzer()
 
     def visit(self, node: Any) -> Any:
         new = super().visit(node)
-        if isinstance(node, Stmt) and (self.depends or self.effect) and not self.injected:
+        if isinstance(node, ir.Stmt) and (self.depends or self.effect) and not self.injected:
             return self._for_each_thread(new)
         return new
 
-    def inject(self, stmt: Stmt) -> Stmt:
+    def inject(self, stmt: ir.Stmt) -> ir.Stmt:
         """The loop over the threads around a statement that is not visited yet."""
         self.injected = True
         new = self.visit(stmt)
         self.injected = False
         return self._for_each_thread(new)
 
-    def _for_each_thread(self, stmt: Stmt) -> Stmt:
+    def _for_each_thread(self, stmt: ir.Stmt) -> ir.Stmt:
         self.depends = self.effect = False
         if not self.has_loop and self.threads < MAX_UNROLLED:
-            values = [IntImm(self.thread.dtype, i) for i in range(self.threads)]
-            return SeqStmt.flatten(*[substitute(stmt, {self.thread: value}) for value in values])
-        var = Var(self.thread.name + ".s", self.thread.dtype)
-        body = substitute(stmt, {self.thread: var})
-        return For(var, 0, IntImm(var.dtype, self.threads), ForKind.SERIAL, body, span=stmt.span)
+            values = [ir.IntImm(self.thread.dtype, i) for i in range(self.threads)]
+            return ir.SeqStmt.flatten(*[ir.substitute(stmt, {self.thread: value}) for value in values])
+        var = ir.Var(self.thread.name + ".s", self.thread.dtype)
+        body = ir.substitute(stmt, {self.thread: var})
+        return ir.For(var, 0, ir.IntImm(var.dtype, self.threads), ir.ForKind.SERIAL, body, span=stmt.span)
 
     def _must_inject(self) -> bool:
         return self.depends and not self.injected
 
     # ------------------------------------------------------------------ expressions
 
-    @handles(Var)
-    def var(self, var: Var) -> Var:
+    @ir.handles(ir.Var)
+    def var(self, var: ir.Var) -> ir.Var:
         if var in self.touched:
             self.depends = True
         return var
 
-    @handles(Call)
-    def call(self, node: Call) -> PrimExpr:
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> ir.PrimExpr:
         if is_call(node, "tir.tvm_context_id"):
             return node if self.share else self.thread
         if not is_access_ptr(node) or node.args[1] not in self.strides:
             return self.visit_children(node)
         self.depends = True
         kind, pointer, offset, extent, mask = node.args
-        stride = div(self.strides[pointer], IntImm(offset.dtype, kind.dtype.lanes))
+        stride = div(self.strides[pointer], ir.IntImm(offset.dtype, kind.dtype.lanes))
         offset = stride * self.thread + self.visit(offset)
         return node.replace(args=(kind, pointer, offset, self.visit(extent), mask))
 
-    @handles(BufferLoad, BufferStore)
+    @ir.handles(ir.BufferLoad, ir.BufferStore)
     def access(self, node: Any) -> Any:
         new = self.visit_children(node)
         data = node.buffer.data
         if data in self.touched:
             self.depends = True
-        if isinstance(node, BufferStore):
+        if isinstance(node, ir.BufferStore):
             self.effect = not self.share
         stride = self.strides.get(data)
         if stride is None:
@@ -230,11 +201,11 @@ class _ThreadInjector(Mutator):
         last = self._shifted(new.indices[-1], self.thread * stride)
         return new.replace(buffer=self._widened(node.buffer), indices=(*new.indices[:-1], last))
 
-    def _shifted(self, index: PrimExpr, by: PrimExpr) -> PrimExpr:
+    def _shifted(self, index: ir.PrimExpr, by: ir.PrimExpr) -> ir.PrimExpr:
         """`index + by`, simplified: a dense vector stays one."""
         return self.analyzer.simplify(index + by)
 
-    def _widened(self, buffer: Buffer) -> Buffer:
+    def _widened(self, buffer: ir.Buffer) -> ir.Buffer:
         new = self.buffers.get(buffer)
         if new is None:
             shape = (*buffer.shape[:-1], multiply(buffer.shape[-1], self.threads))
@@ -243,34 +214,34 @@ class _ThreadInjector(Mutator):
 
     # ------------------------------------------------------------------ statements
 
-    @handles(Evaluate)
-    def evaluate(self, node: Evaluate) -> Stmt:
+    @ir.handles(ir.Evaluate)
+    def evaluate(self, node: ir.Evaluate) -> ir.Stmt:
         self.effect = not self.share
         return self.visit_children(node)
 
-    @handles(AttrStmt, LetStmt)
-    def around(self, node: Any) -> Stmt:
+    @ir.handles(ir.AttrStmt, ir.LetStmt)
+    def around(self, node: Any) -> ir.Stmt:
         value = self.visit(node.value)
         if self._must_inject():
             return self.inject(node)
         body = self.visit(node.body)
         return node.with_(value=value, body=body)
 
-    @handles(AssertStmt)
-    def assertion(self, node: AssertStmt) -> Stmt:
+    @ir.handles(ir.AssertStmt)
+    def assertion(self, node: ir.AssertStmt) -> ir.Stmt:
         condition = self.visit(node.condition)
         if self._must_inject():
             return self.inject(node)
         return node.with_(condition=condition, body=self.visit(node.body))
 
-    @handles(DeclBuffer)
-    def declaration(self, node: DeclBuffer) -> Stmt:
+    @ir.handles(ir.DeclBuffer)
+    def declaration(self, node: ir.DeclBuffer) -> ir.Stmt:
         body = self.visit(node.body)
         buffer = self._widened(node.buffer) if node.buffer.data in self.strides else node.buffer
         return node.with_(buffer=buffer, body=body)
 
-    @handles(For)
-    def loop(self, node: For) -> Stmt:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> ir.Stmt:
         low, extent = self.visit(node.min), self.visit(node.extent)
         if self._must_inject():
             return self.inject(node)
@@ -278,8 +249,8 @@ class _ThreadInjector(Mutator):
         self.has_loop = True
         return node.with_(min=low, extent=extent, body=body)
 
-    @handles(IfThenElse)
-    def branch(self, node: IfThenElse) -> Stmt:
+    @ir.handles(ir.IfThenElse)
+    def branch(self, node: ir.IfThenElse) -> ir.Stmt:
         condition = self.visit(node.condition)
         if self._must_inject():
             return self.inject(node)
@@ -287,28 +258,28 @@ class _ThreadInjector(Mutator):
         else_case = None if node.else_case is None else self._part(node.else_case)
         return node.with_(condition=condition, then_case=then_case, else_case=else_case)
 
-    def _part(self, node: Stmt) -> Stmt:
+    def _part(self, node: ir.Stmt) -> ir.Stmt:
         before, self.has_loop = self.has_loop, False
         new = self.visit(node)
         self.has_loop |= before
         return new
 
-    @handles(SeqStmt)
-    def sequence(self, node: SeqStmt) -> Stmt:
-        parts = mutate_all(self._part, node.seq)
-        return node if parts is node.seq else SeqStmt.flatten(*parts)
+    @ir.handles(ir.SeqStmt)
+    def sequence(self, node: ir.SeqStmt) -> ir.Stmt:
+        parts = ir.mutate_all(self._part, node.seq)
+        return node if parts is node.seq else ir.SeqStmt.flatten(*parts)
 
-    @handles(While)
-    def while_loop(self, node: While) -> Stmt:
+    @ir.handles(ir.While)
+    def while_loop(self, node: ir.While) -> ir.Stmt:
         # its condition may read what the threads write: the whole loop runs once a thread
         if not self.injected:
             return self.inject(node)
         self.has_loop = True
         return self.visit_children(node)
 
-    @handles(Allocate)
-    def allocate(self, node: Allocate) -> Stmt:
-        condition, extents = self.visit(node.condition), mutate_all(self.visit, node.extents)
+    @ir.handles(ir.Allocate)
+    def allocate(self, node: ir.Allocate) -> ir.Stmt:
+        condition, extents = self.visit(node.condition), ir.mutate_all(self.visit, node.extents)
         if self._must_inject():
             return self.inject(node)
         if node.buffer_var in self.touched or not self.share:
@@ -325,13 +296,13 @@ class _ThreadInjector(Mutator):
         return node.with_(condition=condition, extents=extents, body=body)
 
 
-class _VirtualThreads(StmtMutator):
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> Stmt:
+class _VirtualThreads(ir.StmtMutator):
+    @ir.handles(ir.AttrStmt)
+    def attribute(self, node: ir.AttrStmt) -> ir.Stmt:
         new = self.visit_children(node)
-        if node.attr_key != "virtual_thread" or not isinstance(node.node, IterVar):
+        if node.attr_key != "virtual_thread" or not isinstance(node.node, ir.IterVar):
             return new
-        if not isinstance(new.value, IntImm):
+        if not isinstance(new.value, ir.IntImm):
             raise TVMagicError(
                 f"virtual thread `{node.node.var.name}` has no constant extent",
                 node=node,
@@ -342,17 +313,17 @@ class _VirtualThreads(StmtMutator):
         injector = _ThreadInjector(var, new.value.value, dependents(new.body, var), share)
         return injector.visit(new.body)
 
-    @handles(IfThenElse)
-    def branch(self, node: IfThenElse) -> Stmt:
+    @ir.handles(ir.IfThenElse)
+    def branch(self, node: ir.IfThenElse) -> ir.Stmt:
         new = self.visit_children(node)
-        if not isinstance(new.condition, IntImm):
+        if not isinstance(new.condition, ir.IntImm):
             return new
         taken = new.then_case if new.condition.value else new.else_case
-        return taken if taken is not None else Evaluate(0, node.span)
+        return taken if taken is not None else ir.Evaluate(0, node.span)
 
 
 @tir_pass("tir.InjectVirtualThread")
-def InjectVirtualThread(func: PrimFunc) -> PrimFunc:
+def InjectVirtualThread(func: ir.PrimFunc) -> ir.PrimFunc:
     """Run virtual threads one after the other: in a loop, or written out where they are few."""
     body = _VirtualThreads().visit(func.body)
     return func if body is func.body else func.with_body(convert_ssa(body))

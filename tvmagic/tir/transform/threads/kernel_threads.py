@@ -10,32 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.errors import BuildError
-from tvmagic.ir import (
-    Allocate,
-    AttrStmt,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    DeclBuffer,
-    Evaluate,
-    For,
-    IfThenElse,
-    IntImm,
-    IterVar,
-    LetStmt,
-    Mutator,
-    PointerType,
-    PrimExpr,
-    PrimFunc,
-    Stmt,
-    Var,
-    Visitor,
-    While,
-    handles,
-    structural_equal,
-    substitute,
-)
 from tvmagic.ir.ops import cast, logical_and
 from tvmagic.ir.prim_expr import scope_of
 from tvmagic.ir.query import has_node, is_call
@@ -46,7 +22,7 @@ from tvmagic.tir.transform.use_def import used_vars
 
 def is_launch(node: Any) -> bool:
     """Whether a statement launches threads or blocks."""
-    return isinstance(node, AttrStmt) and node.attr_key == "thread_extent" and isinstance(node.node, IterVar)
+    return isinstance(node, ir.AttrStmt) and node.attr_key == "thread_extent" and isinstance(node.node, ir.IterVar)
 
 
 def _is_barrier(node: Any) -> bool:
@@ -54,61 +30,61 @@ def _is_barrier(node: Any) -> bool:
     return is_call(value, "tir.tvm_storage_sync")
 
 
-class _OfKernels(Mutator):
+class _OfKernels(ir.Mutator):
     """Rewrites the kernels of a function: what its outermost launches hold."""
 
-    def __init__(self, rewrite: Callable[[AttrStmt], Stmt]) -> None:
+    def __init__(self, rewrite: Callable[[ir.AttrStmt], ir.Stmt]) -> None:
         self.rewrite = rewrite
 
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> PrimExpr:
+    @ir.handles(ir.PrimExpr)
+    def leaf(self, node: ir.PrimExpr) -> ir.PrimExpr:
         return node
 
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> Stmt:
+    @ir.handles(ir.AttrStmt)
+    def attribute(self, node: ir.AttrStmt) -> ir.Stmt:
         return self.rewrite(node) if is_launch(node) else self.visit_children(node)
 
 
 # ---------------------------------------------------------------------------- memory
 
 
-class _Uses(Visitor):
+class _Uses(ir.Visitor):
     """Which kernels use memory of threads and blocks that is allocated around them, and whether it is used outside them."""
 
     def __init__(self) -> None:
-        self.allocations: dict[Var, Allocate] = {}
-        self.kernels: dict[Var, list[Stmt]] = {}
-        self.outside: set[Var] = set()
-        self.repeated: set[Var] = set()  # by launches in a loop inside the allocation
-        self.loops: list[set[Var]] = []  # what was allocated around each loop
+        self.allocations: dict[ir.Var, ir.Allocate] = {}
+        self.kernels: dict[ir.Var, list[ir.Stmt]] = {}
+        self.outside: set[ir.Var] = set()
+        self.repeated: set[ir.Var] = set()  # by launches in a loop inside the allocation
+        self.loops: list[set[ir.Var]] = []  # what was allocated around each loop
 
-    def _used(self, var: Var) -> None:
+    def _used(self, var: ir.Var) -> None:
         if var in self.allocations:
             self.outside.add(var)
 
-    @handles(Var)
-    def var(self, node: Var) -> None:
+    @ir.handles(ir.Var)
+    def var(self, node: ir.Var) -> None:
         self._used(node)
 
-    @handles(BufferLoad, BufferStore)
-    def access(self, node: BufferLoad | BufferStore) -> None:
+    @ir.handles(ir.BufferLoad, ir.BufferStore)
+    def access(self, node: ir.BufferLoad | ir.BufferStore) -> None:
         self._used(node.buffer.data)
         self.visit_children(node)
 
-    @handles(Allocate)
-    def allocate(self, node: Allocate) -> None:
+    @ir.handles(ir.Allocate)
+    def allocate(self, node: ir.Allocate) -> None:
         if scope_of(node.buffer_var).startswith(("local", "shared")):
             self.allocations[node.buffer_var] = node
         self.visit_children(node)
 
-    @handles(For, While)
-    def loop(self, node: For | While) -> None:
+    @ir.handles(ir.For, ir.While)
+    def loop(self, node: ir.For | ir.While) -> None:
         self.loops.append(set(self.allocations))
         self.visit_children(node)
         self.loops.pop()
 
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> None:
+    @ir.handles(ir.AttrStmt)
+    def attribute(self, node: ir.AttrStmt) -> None:
         if not is_launch(node):
             self.visit(node.body)
             return
@@ -119,16 +95,16 @@ class _Uses(Visitor):
                     self.repeated.add(var)
 
 
-def _has_blocks(kernel: Stmt) -> bool:
+def _has_blocks(kernel: ir.Stmt) -> bool:
     return has_node(kernel, lambda node: is_launch(node) and node.node.thread_tag.startswith("blockIdx"))
 
 
-class _Places(Mutator):
+class _Places(ir.Mutator):
     """Puts memory of threads and blocks into the kernel that uses it; what several use becomes global memory."""
 
     def __init__(self, uses: _Uses) -> None:
-        self.into: dict[Stmt, list[Allocate]] = {}
-        self.gone: set[Allocate] = set()
+        self.into: dict[ir.Stmt, list[ir.Allocate]] = {}
+        self.gone: set[ir.Allocate] = set()
         self.moved = _Moved()
         for var, kernels in uses.kernels.items():
             node, is_local = uses.allocations[var], scope_of(var).startswith("local")
@@ -146,17 +122,17 @@ class _Places(Mutator):
                 )
             self.moved.move(node, "global")
 
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> PrimExpr:
+    @ir.handles(ir.PrimExpr)
+    def leaf(self, node: ir.PrimExpr) -> ir.PrimExpr:
         return node
 
-    @handles(Allocate)
-    def allocate(self, node: Allocate) -> Stmt:
+    @ir.handles(ir.Allocate)
+    def allocate(self, node: ir.Allocate) -> ir.Stmt:
         body = self.visit(node.body)
         return body if node in self.gone else node.replace(body=body)
 
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> Stmt:
+    @ir.handles(ir.AttrStmt)
+    def attribute(self, node: ir.AttrStmt) -> ir.Stmt:
         if not is_launch(node):
             return self.visit_children(node)
         body = node.body
@@ -165,21 +141,21 @@ class _Places(Mutator):
         return node.replace(body=body)
 
 
-class _Moved(Mutator):
+class _Moved(ir.Mutator):
     """Memory in another scope: its allocation and all that accesses it."""
 
     def __init__(self) -> None:
-        self.pointers: dict[Var, Var] = {}
-        self.buffers: dict[Buffer, Buffer] = {}
+        self.pointers: dict[ir.Var, ir.Var] = {}
+        self.buffers: dict[ir.Buffer, ir.Buffer] = {}
 
-    def move(self, node: Allocate, scope: str) -> None:
+    def move(self, node: ir.Allocate, scope: str) -> None:
         """Let the memory of an allocation be of another scope."""
         old = node.buffer_var.type_annotation
-        assert isinstance(old, PointerType)
-        self.pointers[node.buffer_var] = Var(node.buffer_var.name, PointerType(old.element_type, scope))
+        assert isinstance(old, ir.PointerType)
+        self.pointers[node.buffer_var] = ir.Var(node.buffer_var.name, ir.PointerType(old.element_type, scope))
         note("memory", f"`{node.buffer_var.name}` is in {scope} memory: all who use it see it there", node=node)
 
-    def _buffer(self, buffer: Buffer) -> Buffer:
+    def _buffer(self, buffer: ir.Buffer) -> ir.Buffer:
         data = self.pointers.get(buffer.data)
         if data is None:
             return buffer
@@ -187,17 +163,17 @@ class _Moved(Mutator):
             self.buffers[buffer] = buffer.replace(data=data)
         return self.buffers[buffer]
 
-    @handles(Var)
-    def var(self, node: Var) -> Var:
+    @ir.handles(ir.Var)
+    def var(self, node: ir.Var) -> ir.Var:
         return self.pointers.get(node, node)
 
-    @handles(Allocate)
-    def allocate(self, node: Allocate) -> Stmt:
+    @ir.handles(ir.Allocate)
+    def allocate(self, node: ir.Allocate) -> ir.Stmt:
         new = self.visit_children(node)
         return new.replace(buffer_var=self.pointers.get(node.buffer_var, node.buffer_var))
 
-    @handles(BufferLoad, BufferStore, DeclBuffer)
-    def access(self, node: BufferLoad | BufferStore | DeclBuffer) -> Any:
+    @ir.handles(ir.BufferLoad, ir.BufferStore, ir.DeclBuffer)
+    def access(self, node: ir.BufferLoad | ir.BufferStore | ir.DeclBuffer) -> Any:
         new = self.visit_children(node)
         return new.replace(buffer=self._buffer(node.buffer))
 
@@ -205,15 +181,15 @@ class _Moved(Mutator):
 class _ToShared(_Moved):
     """Global memory that is allocated inside a kernel becomes shared: it is there for the threads of a block."""
 
-    @handles(Allocate)
-    def allocate(self, node: Allocate) -> Stmt:
+    @ir.handles(ir.Allocate)
+    def allocate(self, node: ir.Allocate) -> ir.Stmt:
         if scope_of(node.buffer_var) == "global":
             self.move(node, "shared")
         return super().allocate(node)
 
 
 @tir_pass("tir.KernelMemory")
-def KernelMemory(func: PrimFunc) -> PrimFunc:
+def KernelMemory(func: ir.PrimFunc) -> ir.PrimFunc:
     """Let memory of threads and blocks be where the kernels find it.
 
     What is allocated around the one kernel that uses it comes inside; what several launches use becomes global memory;
@@ -231,32 +207,32 @@ def KernelMemory(func: PrimFunc) -> PrimFunc:
 # ---------------------------------------------------------------------------- launches
 
 
-class _Axes(Visitor):
+class _Axes(ir.Visitor):
     """The axes of a kernel by tag; refuses what no kernel can be."""
 
     def __init__(self) -> None:
-        self.axes: dict[str, AttrStmt] = {}
-        self.defined: set[Var] = set()
+        self.axes: dict[str, ir.AttrStmt] = {}
+        self.defined: set[ir.Var] = set()
 
-    def visit_var_def(self, var: Var) -> None:
+    def visit_var_def(self, var: ir.Var) -> None:
         self.defined.add(var)
 
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> None:
+    @ir.handles(ir.PrimExpr)
+    def leaf(self, node: ir.PrimExpr) -> None:
         pass
 
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> None:
+    @ir.handles(ir.AttrStmt)
+    def attribute(self, node: ir.AttrStmt) -> None:
         if is_launch(node):
             self._add(node, node.node.thread_tag)
         self.visit(node.body)
 
-    def _add(self, node: AttrStmt, tag: str) -> None:
+    def _add(self, node: ir.AttrStmt, tag: str) -> None:
         if tag not in _ORDER:
             hint = "run InjectVirtualThread" if tag.startswith("vthread") else "axes are blockIdx.x to threadIdx.z"
             raise BuildError(f"there is no thread axis `{tag}`", node=node, hint=hint, code="tir.kernel.unknown_thread")
         known = self.axes.setdefault(tag, node)
-        if not structural_equal(known.value, node.value):
+        if not ir.structural_equal(known.value, node.value):
             raise BuildError(
                 f"a kernel launches {known.value} and {node.value} threads of `{tag}`",
                 node=node,
@@ -279,18 +255,18 @@ class _Axes(Visitor):
             )
 
 
-class _Guards(Mutator):
+class _Guards(ir.Mutator):
     """Takes the launches out of a kernel, and lets the first thread alone write what threads share."""
 
-    def __init__(self, axes: dict[str, AttrStmt]) -> None:
+    def __init__(self, axes: dict[str, ir.AttrStmt]) -> None:
         self.axes = axes
-        self.vars: dict[Var, PrimExpr] = {}
+        self.vars: dict[ir.Var, ir.PrimExpr] = {}
         self.active: set[str] = set()
         # what differs from thread to thread
         self.differing = {launch.node.var for tag, launch in axes.items() if tag.startswith("threadIdx")}
-        self.differs_here: list[Stmt] = []
+        self.differs_here: list[ir.Stmt] = []
 
-    def _missing(self, blocks: bool) -> list[Var]:
+    def _missing(self, blocks: bool) -> list[ir.Var]:
         """The axes of more than one thread that are not launched here."""
         kinds = ("threadIdx", "blockIdx") if blocks else ("threadIdx",)
         return [
@@ -298,27 +274,27 @@ class _Guards(Mutator):
             for tag, launch in sorted(self.axes.items())
             if tag.startswith(kinds)
             and tag not in self.active
-            and not (isinstance(launch.value, IntImm) and launch.value.value == 1)
+            and not (isinstance(launch.value, ir.IntImm) and launch.value.value == 1)
         ]
 
-    def _first(self, node: Stmt, blocks: bool) -> Stmt:
+    def _first(self, node: ir.Stmt, blocks: bool) -> ir.Stmt:
         missing = self._missing(blocks)
         if not missing:
             return node
-        condition: PrimExpr = missing[0].equal(0)
+        condition: ir.PrimExpr = missing[0].equal(0)
         for var in missing[1:]:
             condition = logical_and(condition, var.equal(0))
-        return IfThenElse(condition, node, span=node.span)
+        return ir.IfThenElse(condition, node, span=node.span)
 
-    def _differs(self, value: PrimExpr) -> bool:
+    def _differs(self, value: ir.PrimExpr) -> bool:
         return any(var in self.differing for var in used_vars(value))
 
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> PrimExpr:
+    @ir.handles(ir.PrimExpr)
+    def leaf(self, node: ir.PrimExpr) -> ir.PrimExpr:
         return node
 
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> Stmt:
+    @ir.handles(ir.AttrStmt)
+    def attribute(self, node: ir.AttrStmt) -> ir.Stmt:
         if not is_launch(node):
             return self.visit_children(node)
         tag, var, first = node.node.thread_tag, node.node.var, self.axes[node.node.thread_tag].node.var
@@ -332,27 +308,27 @@ class _Guards(Mutator):
             self.active.discard(tag)
         return body
 
-    @handles(Allocate)
-    def allocate(self, node: Allocate) -> Stmt:
+    @ir.handles(ir.Allocate)
+    def allocate(self, node: ir.Allocate) -> ir.Stmt:
         if scope_of(node.buffer_var).startswith("local"):
             self.differing.add(node.buffer_var)
         return self.visit_children(node)
 
-    @handles(LetStmt)
-    def let(self, node: LetStmt) -> Stmt:
+    @ir.handles(ir.LetStmt)
+    def let(self, node: ir.LetStmt) -> ir.Stmt:
         if self._differs(node.value):
             self.differing.add(node.var)
         return self.visit_children(node)
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> Stmt:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> ir.Stmt:
         scope = scope_of(node.buffer.data)
         return node if scope.startswith("local") else self._first(node, blocks=scope == "global")
 
-    @handles(Evaluate)
-    def evaluate(self, node: Evaluate) -> Stmt:
+    @ir.handles(ir.Evaluate)
+    def evaluate(self, node: ir.Evaluate) -> ir.Stmt:
         if not _is_barrier(node):
-            return node if isinstance(node.value, IntImm) else self._first(node, blocks=True)
+            return node if isinstance(node.value, ir.IntImm) else self._first(node, blocks=True)
         if self.differs_here:
             raise BuildError(
                 "threads wait for each other in a loop or branch that differs from thread to thread",
@@ -362,11 +338,11 @@ class _Guards(Mutator):
             )
         return node
 
-    @handles(For, While, IfThenElse)
-    def nest(self, node: For | While | IfThenElse) -> Stmt:
-        values = (node.min, node.extent) if isinstance(node, For) else (node.condition,)
+    @ir.handles(ir.For, ir.While, ir.IfThenElse)
+    def nest(self, node: ir.For | ir.While | ir.IfThenElse) -> ir.Stmt:
+        values = (node.min, node.extent) if isinstance(node, ir.For) else (node.condition,)
         if any(map(self._differs, values)):
-            if isinstance(node, For):
+            if isinstance(node, ir.For):
                 self.differing.add(node.loop_var)
             self.differs_here.append(node)
             result = self.visit_children(node)
@@ -375,14 +351,14 @@ class _Guards(Mutator):
         return self.visit_children(node)
 
 
-def _one_launch(kernel: AttrStmt) -> Stmt:
+def _one_launch(kernel: ir.AttrStmt) -> ir.Stmt:
     """A kernel with all its launches at its head, those of blocks first."""
     found = _Axes()
     found.visit(kernel)
     guards = _Guards(found.axes)
     body = guards.visit(kernel)
     if guards.vars:
-        body = substitute(body, guards.vars)
+        body = ir.substitute(body, guards.vars)
     for _, launch in sorted(found.axes.items(), key=lambda item: _ORDER.index(item[0]), reverse=True):
         body = launch.replace(body=body)
     return body
@@ -392,7 +368,7 @@ _ORDER = [f"{name}.{axis}" for name in ("blockIdx", "threadIdx") for axis in "zy
 
 
 @tir_pass("tir.KernelThreads")
-def KernelThreads(func: PrimFunc) -> PrimFunc:
+def KernelThreads(func: ir.PrimFunc) -> ir.PrimFunc:
     """Launch each kernel once, with all its threads; the first thread writes what was outside a launch.
 
     Not a pass of TVM's. It comes after ThreadSync and LowerThreadAllreduce. Raises `BuildError` for what no kernel can

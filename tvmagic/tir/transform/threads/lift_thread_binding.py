@@ -5,21 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    For,
-    ForKind,
-    IntImm,
-    IterVar,
-    Mutator,
-    PrimExpr,
-    PrimFunc,
-    Stmt,
-    StmtVisitor,
-    Var,
-    handles,
-)
 from tvmagic.ir.ops import cast
 from tvmagic.tir.transform.declaration import tir_pass
 
@@ -32,27 +20,27 @@ def thread_rank(tag: str) -> tuple[int, int]:
     return (0 if match[1] == "blockIdx" else 1, -1 if match[1] == "vthread" else "xyz".index(match[2] or "x"))
 
 
-class _LowestCommonLoop(StmtVisitor):
+class _LowestCommonLoop(ir.StmtVisitor):
     """For each thread axis the innermost loop around all loops that are bound to it."""
 
     def __init__(self) -> None:
         self.analyzer = Analyzer()
-        self.path: list[For] = []
-        self.paths: dict[str, list[For]] = {}
-        self.axes: dict[str, For] = {}
-        self.vars: dict[str, Var] = {}
+        self.path: list[ir.For] = []
+        self.paths: dict[str, list[ir.For]] = {}
+        self.axes: dict[str, ir.For] = {}
+        self.vars: dict[str, ir.Var] = {}
         self.annotations: dict[str, dict[str, Any]] = {}
-        self.renamed: dict[Var, PrimExpr] = {}
+        self.renamed: dict[ir.Var, ir.PrimExpr] = {}
 
-    @handles(For)
-    def loop(self, node: For) -> None:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> None:
         self.path.append(node)
         self.visit(node.body)
-        if node.kind is ForKind.THREAD_BINDING:
+        if node.kind is ir.ForKind.THREAD_BINDING:
             self._update(node)
         self.path.pop()
 
-    def _update(self, node: For) -> None:
+    def _update(self, node: ir.For) -> None:
         assert node.thread_binding is not None
         tag = node.thread_binding.thread_tag
         self.annotations.setdefault(tag, {}).update(node.annotations)
@@ -69,10 +57,10 @@ class _LowestCommonLoop(StmtVisitor):
             del path[common:]
         var = self.vars[tag]
         # thread axes count from 0
-        starts_at_zero = isinstance(node.min, IntImm) and node.min.value == 0
+        starts_at_zero = isinstance(node.min, ir.IntImm) and node.min.value == 0
         self.renamed[node.loop_var] = var if starts_at_zero else var + node.min
 
-    def _check_extent(self, node: For, first: For, tag: str) -> None:
+    def _check_extent(self, node: ir.For, first: ir.For, tag: str) -> None:
         one, other = first.extent, node.extent
         if not self.analyzer.can_prove_equal(cast(one.dtype, other), one):
             raise TVMagicError(
@@ -82,13 +70,13 @@ class _LowestCommonLoop(StmtVisitor):
                 code="tir.kernel.extents_differ",
             )
 
-    def loops_at(self) -> dict[For, list[tuple[For, Var, dict[str, Any]]]]:
+    def loops_at(self) -> dict[ir.For, list[tuple[ir.For, ir.Var, dict[str, Any]]]]:
         """The thread axes to put inside a loop, in the order in which they nest outwards.
 
         As in TVM the longest tag is the innermost, so that threads come inside blocks; of two as long, the one
         whose first loop ends last.
         """
-        result: dict[For, list[tuple[For, Var, dict[str, Any]]]] = {}
+        result: dict[ir.For, list[tuple[ir.For, ir.Var, dict[str, Any]]]] = {}
         order = {tag: n for n, tag in enumerate(self.axes)}
         for tag in sorted(order, key=lambda tag: (len(tag), order[tag]), reverse=True):
             entry = (self.axes[tag], self.vars[tag], self.annotations[tag])
@@ -96,18 +84,18 @@ class _LowestCommonLoop(StmtVisitor):
         return result
 
 
-class _Lifter(Mutator):
+class _Lifter(ir.Mutator):
     def __init__(self) -> None:
-        self.at: dict[For, list[tuple[For, Var, dict[str, Any]]]] = {}
-        self.renamed: dict[Var, PrimExpr] = {}
+        self.at: dict[ir.For, list[tuple[ir.For, ir.Var, dict[str, Any]]]] = {}
+        self.renamed: dict[ir.Var, ir.PrimExpr] = {}
 
-    @handles(Var)
-    def var(self, var: Var) -> PrimExpr:
+    @ir.handles(ir.Var)
+    def var(self, var: ir.Var) -> ir.PrimExpr:
         return self.renamed.get(var, var)
 
-    @handles(For)
-    def loop(self, node: For) -> Stmt:
-        root = node.kind is ForKind.THREAD_BINDING and not self.at
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> ir.Stmt:
+        root = node.kind is ir.ForKind.THREAD_BINDING and not self.at
         if root:
             finder = _LowestCommonLoop()
             finder.visit(node)
@@ -117,16 +105,16 @@ class _Lifter(Mutator):
         for axis, var, facts in self.at.get(node, ()):
             assert axis.thread_binding is not None
             tag = axis.thread_binding.thread_tag
-            binding = IterVar(None, Var(tag, var.dtype), IterVar.ThreadIndex, tag)
-            body = For(var, 0, axis.extent, ForKind.THREAD_BINDING, body, binding, facts, axis.span)
+            binding = ir.IterVar(None, ir.Var(tag, var.dtype), ir.IterVar.ThreadIndex, tag)
+            body = ir.For(var, 0, axis.extent, ir.ForKind.THREAD_BINDING, body, binding, facts, axis.span)
         if root:
             self.at, self.renamed = {}, {}
-        if node.kind is ForKind.THREAD_BINDING:
+        if node.kind is ir.ForKind.THREAD_BINDING:
             return body
         return new.with_(body=body)
 
 
 @tir_pass("tir.LiftThreadBinding")
-def LiftThreadBinding(func: PrimFunc) -> PrimFunc:
+def LiftThreadBinding(func: ir.PrimFunc) -> ir.PrimFunc:
     """Unify the loops bound to the same thread axis and lift them around what they hold."""
     return func.with_body(_Lifter().visit(func.body))

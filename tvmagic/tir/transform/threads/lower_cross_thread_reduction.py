@@ -10,36 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    AttrStmt,
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferStore,
-    Call,
-    CommReducer,
-    Evaluate,
-    For,
-    ForKind,
-    IntImm,
-    IterVar,
-    Mutator,
-    PointerType,
-    PrimExpr,
-    PrimFunc,
-    PrimType,
-    Range,
-    SeqStmt,
-    Stmt,
-    Var,
-    Visitor,
-    handles,
-    substitute,
-)
 from tvmagic.ir.ops import equal, logical_and
 from tvmagic.passes import note
 from tvmagic.tir.blocks.conditions import all_of, conjuncts
@@ -49,28 +22,28 @@ from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.memory.flatten_buffer import from_legacy_te_schedule
 from tvmagic.tir.transform.use_def import mentions, used_vars
 
-_TRUE = IntImm("bool", 1)
+_TRUE = ir.IntImm("bool", 1)
 
 
-def _is_bound(loop: For) -> bool:
-    return loop.kind is ForKind.THREAD_BINDING and loop.thread_binding is not None
+def _is_bound(loop: ir.For) -> bool:
+    return loop.kind is ir.ForKind.THREAD_BINDING and loop.thread_binding is not None
 
 
-def _tag(loop: For) -> str:
+def _tag(loop: ir.For) -> str:
     assert loop.thread_binding is not None
     return loop.thread_binding.thread_tag
 
 
-def _is_thread_index(loop: For) -> bool:
+def _is_thread_index(loop: ir.For) -> bool:
     """Whether a loop is bound to `threadIdx.x`, `y` or `z`."""
     return _is_bound(loop) and _tag(loop).startswith("threadIdx")
 
 
-def _is_block_index(loop: For) -> bool:
+def _is_block_index(loop: ir.For) -> bool:
     return _is_bound(loop) and _tag(loop).startswith("blockIdx")
 
 
-def _is_launched(loop: For) -> bool:
+def _is_launched(loop: ir.For) -> bool:
     return _is_thread_index(loop) or _is_block_index(loop)
 
 
@@ -84,17 +57,17 @@ class _Reduction:
     `mine` are what each thread reduces into before; None if each thread has one value only.
     """
 
-    realize: BlockRealize
-    loops: list[For]
+    realize: ir.BlockRealize
+    loops: list[ir.For]
     found: BlockReduction
-    mine: list[Buffer] | None
-    all: list[Buffer]
+    mine: list[ir.Buffer] | None
+    all: list[ir.Buffer]
 
     @property
-    def threads(self) -> list[For]:
+    def threads(self) -> list[ir.For]:
         return [loop for loop in self.loops if _is_bound(loop)]
 
-    def lowered(self, loop: For) -> Stmt:
+    def lowered(self, loop: ir.For) -> ir.Stmt:
         """What is in the place of `loop`, the outermost of the reduction, rewritten inside."""
         stmts = [] if self.mine is None else [self._init(self.mine)]
         inside = _OwnPart(self.realize, None if self.mine is None else self._in_thread(self.mine), self.threads)
@@ -102,7 +75,7 @@ class _Reduction:
         if own is not None:
             stmts.append(own)
         stmts += [self._cross_thread(), self._write_back()]
-        body = SeqStmt.flatten(*stmts)
+        body = ir.SeqStmt.flatten(*stmts)
         for thread in reversed(self.threads):
             body = thread.replace(body=body)
         return body
@@ -110,185 +83,187 @@ class _Reduction:
     def _name(self, suffix: str) -> str:
         return f"{self.realize.block.name_hint}_{suffix}"
 
-    def _init(self, mine: list[Buffer]) -> Stmt:
+    def _init(self, mine: list[ir.Buffer]) -> ir.Stmt:
         starts = self.found.reducer.identity_element
-        body = SeqStmt.flatten(*[BufferStore(b, start, (0,)) for b, start in zip(mine, starts)])
-        block = Block((), (), _whole(mine), self._name("in_thread_init"), body, span=self.realize.span)
-        return BlockRealize((), True, block, self.realize.span)
+        body = ir.SeqStmt.flatten(*[ir.BufferStore(b, start, (0,)) for b, start in zip(mine, starts)])
+        block = ir.Block((), (), _whole(mine), self._name("in_thread_init"), body, span=self.realize.span)
+        return ir.BlockRealize((), True, block, self.realize.span)
 
-    def _in_thread(self, mine: list[Buffer]) -> BlockRealize:
+    def _in_thread(self, mine: list[ir.Buffer]) -> ir.BlockRealize:
         block = self.realize.block
         results = {s.buffer: b for s, b in zip(self.found.updates, mine)}
         body = _IntoBuffers(results).visit(block.body)
         new = block.replace(writes=_whole(mine), name_hint=self._name("in_thread"), body=body, init=None)
         return self.realize.replace(block=new)
 
-    def _cross_thread(self) -> Stmt:
+    def _cross_thread(self) -> ir.Stmt:
         block, count = self.realize.block, len(self.all)
-        own = self.found.added if self.mine is None else [BufferLoad(b, (0,)) for b in self.mine]
-        results = [BufferLoad(b, (0,)) for b in self.all]
-        args = [IntImm("uint32", count), *own, _TRUE, *results, *[t.loop_var for t in self.threads]]
-        body = _reduce_scope(self.found.reducer, Evaluate(Call("handle", "tir.tvm_thread_allreduce", args)))
+        own = self.found.added if self.mine is None else [ir.BufferLoad(b, (0,)) for b in self.mine]
+        results = [ir.BufferLoad(b, (0,)) for b in self.all]
+        args = [ir.IntImm("uint32", count), *own, _TRUE, *results, *[t.loop_var for t in self.threads]]
+        body = _reduce_scope(self.found.reducer, ir.Evaluate(ir.Call("handle", "tir.tvm_thread_allreduce", args)))
         name, span = self._name("cross_thread"), self.realize.span
         if self.mine is not None:
-            return BlockRealize((), True, Block((), _whole(self.mine), _whole(self.all), name, body, span=span), span)
-        new = Block(block.iter_vars, block.reads, _whole(self.all), name, body, span=span)
-        return BlockRealize(self.realize.iter_values, True, new, span)
+            return ir.BlockRealize(
+                (), True, ir.Block((), _whole(self.mine), _whole(self.all), name, body, span=span), span
+            )
+        new = ir.Block(block.iter_vars, block.reads, _whole(self.all), name, body, span=span)
+        return ir.BlockRealize(self.realize.iter_values, True, new, span)
 
-    def _write_back(self) -> Stmt:
+    def _write_back(self) -> ir.Stmt:
         block, span = self.realize.block, self.realize.span
         kept = [(v, value) for v, value in zip(block.iter_vars, self.realize.iter_values) if not _is_reduced(v)]
         fresh = {v.var: v.var.copy_with_name(v.var.name) for v, _ in kept}
         iters = [v.replace(var=fresh[v.var]) for v, _ in kept]
         regions = {region.buffer: region for region in block.writes}
-        stores: list[Stmt] = []
-        writes: list[BufferRegion] = []
+        stores: list[ir.Stmt] = []
+        writes: list[ir.BufferRegion] = []
         for update, result in zip(self.found.updates, self.all):
-            indices = [substitute(i, fresh) for i in update.indices]
-            stores.append(BufferStore(update.buffer, BufferLoad(result, (0,)), indices))
-            writes.append(substitute(regions[update.buffer], fresh))
-        name, body = self._name("write_back"), SeqStmt.flatten(*stores)
-        new = Block(iters, _whole(self.all), writes, name, body, span=span)
-        return BlockRealize([value for _, value in kept], self._condition(), new, span)
+            indices = [ir.substitute(i, fresh) for i in update.indices]
+            stores.append(ir.BufferStore(update.buffer, ir.BufferLoad(result, (0,)), indices))
+            writes.append(ir.substitute(regions[update.buffer], fresh))
+        name, body = self._name("write_back"), ir.SeqStmt.flatten(*stores)
+        new = ir.Block(iters, _whole(self.all), writes, name, body, span=span)
+        return ir.BlockRealize([value for _, value in kept], self._condition(), new, span)
 
-    def _condition(self) -> PrimExpr:
+    def _condition(self) -> ir.PrimExpr:
         """Where the result is written: where the block ran at all, and by one thread if others would see it."""
         reduced = {loop.loop_var for loop in self.loops}
         conditions = [c for c in conjuncts(self.realize.predicate) if not mentions(c, reduced)]
         if self.found.updates[0].buffer.scope() != "local":
-            conditions += [equal(t.loop_var, IntImm(t.loop_var.dtype, 0)) for t in self.threads]
+            conditions += [equal(t.loop_var, ir.IntImm(t.loop_var.dtype, 0)) for t in self.threads]
         return all_of(conditions)
 
 
-def _reduce_scope(reducer: CommReducer, body: Stmt) -> Stmt:
+def _reduce_scope(reducer: ir.CommReducer, body: ir.Stmt) -> ir.Stmt:
     """`body`, which reduces over threads by `reducer`."""
-    nothing = Call("handle", "tir.reinterpret", [IntImm("uint64", 0)])
-    return AttrStmt(reducer, "reduce_scope", nothing, body)
+    nothing = ir.Call("handle", "tir.reinterpret", [ir.IntImm("uint64", 0)])
+    return ir.AttrStmt(reducer, "reduce_scope", nothing, body)
 
 
-def _whole(buffers: Sequence[Buffer]) -> list[BufferRegion]:
-    return [BufferRegion(b, [Range.from_min_extent(0, 1)]) for b in buffers]
+def _whole(buffers: Sequence[ir.Buffer]) -> list[ir.BufferRegion]:
+    return [ir.BufferRegion(b, [ir.Range.from_min_extent(0, 1)]) for b in buffers]
 
 
-def _scratch(kind: str, update: BufferStore) -> Buffer:
+def _scratch(kind: str, update: ir.BufferStore) -> ir.Buffer:
     """A buffer of one element that each thread has of its own."""
     name, dtype = f"{kind}_thread_{update.buffer.name}", update.buffer.dtype
-    data = Var(name, PointerType(PrimType(dtype), "local"))
-    return Buffer(data, dtype, (1,), (1,), None, name)
+    data = ir.Var(name, ir.PointerType(ir.PrimType(dtype), "local"))
+    return ir.Buffer(data, dtype, (1,), (1,), None, name)
 
 
-def _is_reduced(var: IterVar) -> bool:
-    return var.iter_type == IterVar.CommReduce
+def _is_reduced(var: ir.IterVar) -> bool:
+    return var.iter_type == ir.IterVar.CommReduce
 
 
-class _IntoBuffers(Mutator):
+class _IntoBuffers(ir.Mutator):
     """Accesses of the results become accesses of buffers of one element."""
 
-    def __init__(self, results: dict[Buffer, Buffer]) -> None:
+    def __init__(self, results: dict[ir.Buffer, ir.Buffer]) -> None:
         self.results = results
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> PrimExpr:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> ir.PrimExpr:
         new = self.results.get(node.buffer)
-        return self.visit_children(node) if new is None else BufferLoad(new, (0,), span=node.span)
+        return self.visit_children(node) if new is None else ir.BufferLoad(new, (0,), span=node.span)
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> Stmt:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> ir.Stmt:
         new = self.results.get(node.buffer)
         if new is None:
             return self.visit_children(node)
-        return BufferStore(new, self.visit(node.value), (0,), span=node.span)
+        return ir.BufferStore(new, self.visit(node.value), (0,), span=node.span)
 
 
-class _OwnPart(Mutator):
+class _OwnPart(ir.Mutator):
     """The loops of a reduction without those over threads, with another block or none; None if nothing is left."""
 
-    def __init__(self, old: BlockRealize, new: BlockRealize | None, threads: list[For]) -> None:
+    def __init__(self, old: ir.BlockRealize, new: ir.BlockRealize | None, threads: list[ir.For]) -> None:
         self.old, self.new = old, new
         self.threads = {loop.loop_var for loop in threads}
 
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> PrimExpr:
+    @ir.handles(ir.PrimExpr)
+    def leaf(self, node: ir.PrimExpr) -> ir.PrimExpr:
         return node
 
-    @handles(BlockRealize)
-    def realize(self, node: BlockRealize) -> Stmt | None:
+    @ir.handles(ir.BlockRealize)
+    def realize(self, node: ir.BlockRealize) -> ir.Stmt | None:
         return self.new if node is self.old else node
 
-    @handles(For)
-    def loop(self, node: For) -> Stmt | None:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> ir.Stmt | None:
         body = self.visit(node.body)
         if body is None or node.loop_var in self.threads:
             return body
         return node.replace(body=body)
 
-    @handles(SeqStmt)
-    def sequence(self, node: SeqStmt) -> Stmt | None:
+    @ir.handles(ir.SeqStmt)
+    def sequence(self, node: ir.SeqStmt) -> ir.Stmt | None:
         parts = [part for part in map(self.visit, node.seq) if part is not None]
-        return SeqStmt.flatten(*parts) if parts else None
+        return ir.SeqStmt.flatten(*parts) if parts else None
 
 
 # ---------------------------------------------------------------------------- the whole function
 
 
-class _Writers(Visitor):
+class _Writers(ir.Visitor):
     """How many blocks of a scope write each buffer."""
 
     def __init__(self) -> None:
-        self.count: dict[Buffer, int] = {}
+        self.count: dict[ir.Buffer, int] = {}
 
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> None:
+    @ir.handles(ir.PrimExpr)
+    def leaf(self, node: ir.PrimExpr) -> None:
         pass
 
-    @handles(Block)
-    def block(self, node: Block) -> None:
+    @ir.handles(ir.Block)
+    def block(self, node: ir.Block) -> None:
         for region in node.writes:
             self.count[region.buffer] = self.count.get(region.buffer, 0) + 1
 
 
-class _LastBlock(Visitor):
+class _LastBlock(ir.Visitor):
     """Whether a block is the last one inside a loop."""
 
-    def __init__(self, block: BlockRealize) -> None:
+    def __init__(self, block: ir.BlockRealize) -> None:
         self.block, self.last = block, False
 
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> None:
+    @ir.handles(ir.PrimExpr)
+    def leaf(self, node: ir.PrimExpr) -> None:
         pass
 
-    @handles(BlockRealize)
-    def realize(self, node: BlockRealize) -> None:
+    @ir.handles(ir.BlockRealize)
+    def realize(self, node: ir.BlockRealize) -> None:
         self.last = node is self.block
 
 
-class _CrossThread(Mutator):
+class _CrossThread(ir.Mutator):
     """`above` are the statements around the one at hand, `scopes` the blocks, with what each writes."""
 
     def __init__(self) -> None:
-        self.above: list[Stmt] = []
-        self.scopes: list[tuple[Block, dict[Buffer, int]]] = []
-        self.loops: list[For] = []
+        self.above: list[ir.Stmt] = []
+        self.scopes: list[tuple[ir.Block, dict[ir.Buffer, int]]] = []
+        self.loops: list[ir.For] = []
         # the loops since the innermost block began
         self.first_loop = 0
-        self.planned: dict[For, _Reduction] = {}
-        self.allocated: dict[Block, list[Buffer]] = {}
+        self.planned: dict[ir.For, _Reduction] = {}
+        self.allocated: dict[ir.Block, list[ir.Buffer]] = {}
         # by result of a reduction over threads in the kernel at hand: the loops over those threads
-        self.reduced_over: dict[Buffer, list[For]] = {}
+        self.reduced_over: dict[ir.Buffer, list[ir.For]] = {}
 
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> PrimExpr:
+    @ir.handles(ir.PrimExpr)
+    def leaf(self, node: ir.PrimExpr) -> ir.PrimExpr:
         return node
 
-    @handles(Stmt)
-    def statement(self, node: Stmt) -> Any:
+    @ir.handles(ir.Stmt)
+    def statement(self, node: ir.Stmt) -> Any:
         self.above.append(node)
         new = self.visit_children(node)
         self.above.pop()
         return new
 
-    @handles(For)
-    def loop(self, node: For) -> Stmt:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> ir.Stmt:
         self.loops.append(node)
         new = self.statement(node)
         self.loops.pop()
@@ -297,8 +272,8 @@ class _CrossThread(Mutator):
         plan = self.planned.pop(node, None)
         return new if plan is None else plan.lowered(new)
 
-    @handles(Block)
-    def block(self, node: Block) -> Stmt:
+    @ir.handles(ir.Block)
+    def block(self, node: ir.Block) -> ir.Stmt:
         writers = _Writers()
         writers.visit(node.body)
         first, self.first_loop = self.first_loop, len(self.loops)
@@ -309,8 +284,8 @@ class _CrossThread(Mutator):
         added = self.allocated.pop(node, None)
         return new if added is None else new.replace(alloc_buffers=(*new.alloc_buffers, *added))
 
-    @handles(BlockRealize)
-    def realize(self, node: BlockRealize) -> Stmt:
+    @ir.handles(ir.BlockRealize)
+    def realize(self, node: ir.BlockRealize) -> ir.Stmt:
         loops = self._reduction_loops(node)
         if loops:
             self._plan(node, loops)
@@ -320,7 +295,7 @@ class _CrossThread(Mutator):
 
     # ------------------------------------------------------------------ reductions
 
-    def _reduction_loops(self, realize: BlockRealize) -> list[For]:
+    def _reduction_loops(self, realize: ir.BlockRealize) -> list[ir.For]:
         """The loops of a reduction over threads; none if the block is not one."""
         block = realize.block
         if block.init is None or not self.scopes:
@@ -332,19 +307,19 @@ class _CrossThread(Mutator):
             return []
         return loops
 
-    def _is_reduction(self, realize: BlockRealize) -> bool:
+    def _is_reduction(self, realize: ir.BlockRealize) -> bool:
         block, (_, writers) = realize.block, self.scopes[-1]
-        if any(v.iter_type not in (IterVar.DataPar, IterVar.CommReduce) for v in block.iter_vars):
+        if any(v.iter_type not in (ir.IterVar.DataPar, ir.IterVar.CommReduce) for v in block.iter_vars):
             return False
         if any(writers[region.buffer] > 1 for region in block.writes) or not reduction_vars_stay_inside(block):
             return False
         analyzer = Analyzer()
-        domains = {l.loop_var: Range.from_min_extent(l.min, l.extent) for l in self.loops[self.first_loop :]}
+        domains = {l.loop_var: ir.Range.from_min_extent(l.min, l.extent) for l in self.loops[self.first_loop :]}
         for var, domain in domains.items():
             analyzer.bind(var, domain)
         return is_affine_binding(realize, domains, analyzer)
 
-    def _plan(self, realize: BlockRealize, loops: list[For]) -> None:
+    def _plan(self, realize: ir.BlockRealize, loops: list[ir.For]) -> None:
         self._check(realize, loops)
         found = block_reduction(realize.block)
         name = realize.block.name_hint
@@ -366,10 +341,10 @@ class _CrossThread(Mutator):
         tags = ", ".join(f"`{_tag(loop)}`" for loop in plan.threads)
         note("cross_thread", f"the threads of {tags} reduce what block `{name}` computes", node=realize.block)
 
-    def _check(self, realize: BlockRealize, loops: list[For]) -> None:
+    def _check(self, realize: ir.BlockRealize, loops: list[ir.For]) -> None:
         """Raise if the threads cannot reduce together."""
         name = realize.block.name_hint
-        rest = [stmt for stmt in self.above if not isinstance(stmt, SeqStmt)]
+        rest = [stmt for stmt in self.above if not isinstance(stmt, ir.SeqStmt)]
         if len(rest) < len(loops) or any(a is not b for a, b in zip(rest[-len(loops) :], loops)):
             raise TVMagicError(
                 f"block `{name}` reduces over threads, so the loops of its reduction are innermost around it",
@@ -398,7 +373,7 @@ class _CrossThread(Mutator):
 
     # ------------------------------------------------------------------ what reads the results
 
-    def _missing_threads(self, realize: BlockRealize) -> list[For]:
+    def _missing_threads(self, realize: ir.BlockRealize) -> list[ir.For]:
         """The loops over threads that reduced what a block reads and that do not stand around it.
 
         Of interest where the block writes what other threads see, too.
@@ -407,7 +382,7 @@ class _CrossThread(Mutator):
         if any(region.buffer.scope() == "local" for region in block.writes):
             return []
         around = {_tag(loop) for loop in self.loops if _is_bound(loop)}
-        missing: dict[str, For] = {}
+        missing: dict[str, ir.For] = {}
         for region in block.reads:
             for loop in self.reduced_over.get(region.buffer, ()):
                 if _tag(loop) not in around:
@@ -415,40 +390,40 @@ class _CrossThread(Mutator):
         return list(reversed(missing.values()))
 
 
-def _by_one_thread(realize: BlockRealize, threads: list[For]) -> Stmt:
+def _by_one_thread(realize: ir.BlockRealize, threads: list[ir.For]) -> ir.Stmt:
     """A block that all threads would run, run by the first of each of the axes `threads`."""
     condition = realize.predicate
-    variables: list[Var] = []
+    variables: list[ir.Var] = []
     for loop in threads:
-        variables.append(Var(f"t{_tag(loop)[-1]}", loop.min.dtype))
+        variables.append(ir.Var(f"t{_tag(loop)[-1]}", loop.min.dtype))
         condition = logical_and(equal(variables[-1], loop.min), condition)
     names = ", ".join(f"`{_tag(loop)}`" for loop in threads)
     note("cross_thread.one", f"one thread of {names} runs block `{realize.block.name_hint}`", node=realize.block)
-    body: Stmt = realize.replace(predicate=condition)
+    body: ir.Stmt = realize.replace(predicate=condition)
     for loop, var in zip(threads, variables):
-        binding = IterVar(None, Var("", var.dtype), IterVar.ThreadIndex, _tag(loop))
-        body = For(var, loop.min, loop.extent, ForKind.THREAD_BINDING, body, binding, {}, loop.span)
+        binding = ir.IterVar(None, ir.Var("", var.dtype), ir.IterVar.ThreadIndex, _tag(loop))
+        body = ir.For(var, loop.min, loop.extent, ir.ForKind.THREAD_BINDING, body, binding, {}, loop.span)
     return body
 
 
-class _ThreadLoops(Visitor):
+class _ThreadLoops(ir.Visitor):
     """Whether there are loops over the threads of a block at all."""
 
     found = False
 
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> None:
+    @ir.handles(ir.PrimExpr)
+    def leaf(self, node: ir.PrimExpr) -> None:
         pass
 
-    @handles(For)
-    def loop(self, node: For) -> None:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> None:
         self.found = self.found or _is_bound(node)
         if not self.found:
             self.visit(node.body)
 
 
 @tir_pass("tir.LowerCrossThreadReduction")
-def LowerCrossThreadReduction(func: PrimFunc) -> PrimFunc:
+def LowerCrossThreadReduction(func: ir.PrimFunc) -> ir.PrimFunc:
     """Write reductions whose loops are bound to threads as reductions over these threads.
 
     A function made from a TE schedule stays as it is: its reductions are made so by ScheduleOps. Raises

@@ -9,21 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tvmagic.ir import (
-    AttrStmt,
-    BufferLoad,
-    BufferStore,
-    For,
-    IfThenElse,
-    IntImm,
-    LetStmt,
-    Mutator,
-    PrimExpr,
-    Stmt,
-    Var,
-    While,
-    handles,
-)
+from tvmagic import ir
 from tvmagic.ir.memory_scope import is_of_threads
 from tvmagic.ir.ops import logical_and
 from tvmagic.ir.query import nodes_of
@@ -33,16 +19,16 @@ from tvmagic.tir.transform.use_def import used_vars
 
 
 @tir_pass("tir.GuardRepeatedStores")
-class GuardRepeatedStores(Mutator):
+class GuardRepeatedStores(ir.Mutator):
     """Let one thread store what several would store to the same place. Not a pass of TVM's; it comes before ThreadSync."""
 
     def __init__(self) -> None:
-        self.axes: dict[str, Var] = {}  # of the launches around, by tag
+        self.axes: dict[str, ir.Var] = {}  # of the launches around, by tag
         # by variable: the thread axes, by tag, that its value depends on
-        self.depends: dict[Var, frozenset[str]] = {}
+        self.depends: dict[ir.Var, frozenset[str]] = {}
         self.around: list[frozenset[str]] = []  # of the conditions and loops around
 
-    def _tags(self, *exprs: PrimExpr) -> frozenset[str]:
+    def _tags(self, *exprs: ir.PrimExpr) -> frozenset[str]:
         """The axes that the values of expressions depend on: all, if they load what each thread has of its own."""
         found = frozenset[str]()
         for expr in exprs:
@@ -51,59 +37,59 @@ class GuardRepeatedStores(Mutator):
             found = found.union(*(self.depends.get(var, frozenset()) for var in used_vars(expr)))
         return found
 
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> PrimExpr:
+    @ir.handles(ir.PrimExpr)
+    def leaf(self, node: ir.PrimExpr) -> ir.PrimExpr:
         return node
 
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> Stmt:
+    @ir.handles(ir.AttrStmt)
+    def attribute(self, node: ir.AttrStmt) -> ir.Stmt:
         if not is_launch(node) or not node.node.thread_tag.startswith("threadIdx"):
             return self.visit_children(node)
         tag, var = node.node.thread_tag, node.node.var
         self.depends[var] = frozenset((tag,))
         known = tag in self.axes
-        if not known and not (isinstance(node.value, IntImm) and node.value.value == 1):
+        if not known and not (isinstance(node.value, ir.IntImm) and node.value.value == 1):
             self.axes[tag] = var
         result = self.visit_children(node)
         if not known:
             self.axes.pop(tag, None)
         return result
 
-    @handles(LetStmt)
-    def let(self, node: LetStmt) -> Stmt:
+    @ir.handles(ir.LetStmt)
+    def let(self, node: ir.LetStmt) -> ir.Stmt:
         self.depends[node.var] = self._tags(node.value)
         return self.visit_children(node)
 
-    @handles(For, While, IfThenElse)
-    def nest(self, node: For | While | IfThenElse) -> Stmt:
-        tags = self._tags(*((node.min, node.extent) if isinstance(node, For) else (node.condition,)))
-        if isinstance(node, For):
+    @ir.handles(ir.For, ir.While, ir.IfThenElse)
+    def nest(self, node: ir.For | ir.While | ir.IfThenElse) -> ir.Stmt:
+        tags = self._tags(*((node.min, node.extent) if isinstance(node, ir.For) else (node.condition,)))
+        if isinstance(node, ir.For):
             self.depends[node.loop_var] = tags
         self.around.append(tags)
         result = self.visit_children(node)
         self.around.pop()
         return result
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> Stmt:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> ir.Stmt:
         if not self.axes or is_of_threads(node.buffer.scope()):
             return node
         own = self._tags(*node.indices, *((node.predicate,) if node.predicate is not None else ()))
         own = own.union(*self.around, self._named(node.value))
         return _by_first(node, [var for tag, var in self.axes.items() if tag not in own])
 
-    def _named(self, value: PrimExpr) -> frozenset[str]:
+    def _named(self, value: ir.PrimExpr) -> frozenset[str]:
         return frozenset[str]().union(*(self.depends.get(var, frozenset()) for var in used_vars(value)))
 
 
-def _by_first(node: BufferStore, axes: Iterable[Var]) -> Stmt:
+def _by_first(node: ir.BufferStore, axes: Iterable[ir.Var]) -> ir.Stmt:
     """A store by the first thread of the axes."""
-    condition: PrimExpr | None = None
+    condition: ir.PrimExpr | None = None
     for var in axes:
         first = var.equal(0)
         condition = first if condition is None else logical_and(condition, first)
-    return node if condition is None else IfThenElse(condition, node, span=node.span)
+    return node if condition is None else ir.IfThenElse(condition, node, span=node.span)
 
 
-def _loads_own(expr: PrimExpr) -> bool:
-    return any(is_of_threads(load.buffer.scope()) for load in nodes_of(expr, BufferLoad))
+def _loads_own(expr: ir.PrimExpr) -> bool:
+    return any(is_of_threads(load.buffer.scope()) for load in nodes_of(expr, ir.BufferLoad))

@@ -11,32 +11,9 @@ import itertools
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tvmagic import ir
 from tvmagic.arith.iter_map import detect_iter_map
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import (
-    AttrStmt,
-    BufferLoad,
-    BufferStore,
-    Call,
-    Evaluate,
-    For,
-    IfThenElse,
-    IntImm,
-    IterVar,
-    LetStmt,
-    PrimExpr,
-    PrimFunc,
-    Range,
-    SeqStmt,
-    Stmt,
-    StmtMutator,
-    StringImm,
-    Var,
-    Visitor,
-    While,
-    handles,
-    structural_equal,
-)
 from tvmagic.ir.query import callee
 from tvmagic.passes import note
 from tvmagic.tir.transform.declaration import tir_pass
@@ -50,8 +27,8 @@ class _Access:
     """One access of memory that threads share, at `indices` or, by a pointer, anywhere. A barrier is one, too."""
 
     kind: str
-    data: Var | None = None
-    indices: tuple[PrimExpr, ...] | None = None
+    data: ir.Var | None = None
+    indices: tuple[ir.PrimExpr, ...] | None = None
     to_other_half: bool = False  # a write to the half of a double buffer that is read after the next barrier
 
 
@@ -59,7 +36,7 @@ class _Access:
 class _Step:
     """A statement of a sequence, with what it touches."""
 
-    stmt: Stmt
+    stmt: ir.Stmt
     accesses: list[_Access]
 
 
@@ -74,7 +51,7 @@ class _Pending:
     """
 
     def __init__(self) -> None:
-        self.kinds: dict[str, dict[Var | None, list[_Access]]] = {READ: {}, WRITE: {}}
+        self.kinds: dict[str, dict[ir.Var | None, list[_Access]]] = {READ: {}, WRITE: {}}
 
     def __bool__(self) -> bool:
         return any(self.kinds.values())
@@ -95,7 +72,7 @@ class _Pending:
 
 
 def _same_place(one: _Access, other: _Access) -> bool:
-    return one.indices is not None and structural_equal(one.indices, other.indices)
+    return one.indices is not None and ir.structural_equal(one.indices, other.indices)
 
 
 def _if_at_all(accesses: list[_Access]) -> list[_Access]:
@@ -103,40 +80,40 @@ def _if_at_all(accesses: list[_Access]) -> list[_Access]:
     return [access for access in accesses if access.kind != SYNC]
 
 
-class _Planner(Visitor):
+class _Planner(ir.Visitor):
     """`before` are the statements that need a barrier before them."""
 
     def __init__(self, scope: str) -> None:
         self.scope = scope
-        self.domains: dict[Var, Range] = {}
-        self.before: set[Stmt] = set()
+        self.domains: dict[ir.Var, ir.Range] = {}
+        self.before: set[ir.Stmt] = set()
         self.steps: list[_Step] = []
         self.accesses: list[_Access] = []
-        self.threads: list[Var] = []
+        self.threads: list[ir.Var] = []
         self.in_kernel = False
         self.conditions = 0
 
     # ------------------------------------------------------------------ accesses
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> None:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> None:
         self.visit_children(node)
         self._access(READ, node.buffer, node.indices)
 
-    def _access(self, kind: str, buffer: Any, indices: tuple[PrimExpr, ...]) -> None:
+    def _access(self, kind: str, buffer: Any, indices: tuple[ir.PrimExpr, ...]) -> None:
         if self.in_kernel and buffer.scope() == self.scope:
             self.accesses.append(_Access(kind, buffer.data, indices))
 
-    @handles(Call)
-    def call(self, node: Call) -> None:
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> None:
         name = callee(node)
         if name == "tir.tvm_storage_sync":
-            if isinstance(node.args[0], StringImm) and node.args[0].value == self.scope:
+            if isinstance(node.args[0], ir.StringImm) and node.args[0].value == self.scope:
                 self.accesses.append(_BARRIER)
         elif name == "tir.tvm_access_ptr":
             self._pointer(node.args[1], int(node.args[4]))
             self.visit_children(node)
-        elif name == "tir.address_of" and isinstance(node.args[0], BufferLoad):
+        elif name == "tir.address_of" and isinstance(node.args[0], ir.BufferLoad):
             self._pointer(node.args[0].buffer.data, 3)
         else:
             self.visit_children(node)
@@ -154,38 +131,38 @@ class _Planner(Visitor):
         taken, self.accesses = self.accesses, []
         return taken
 
-    def _step(self, stmt: Stmt, accesses: list[_Access]) -> None:
+    def _step(self, stmt: ir.Stmt, accesses: list[_Access]) -> None:
         if accesses:
             self.steps.append(_Step(stmt, accesses))
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> None:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> None:
         self.visit_children(node)
         self._access(WRITE, node.buffer, node.indices)
         self._step(node, self._take())
 
-    @handles(Evaluate)
-    def evaluate(self, node: Evaluate) -> None:
+    @ir.handles(ir.Evaluate)
+    def evaluate(self, node: ir.Evaluate) -> None:
         self.visit(node.value)
         self._step(node, self._take())
 
-    @handles(LetStmt)
-    def let(self, node: LetStmt) -> None:
+    @ir.handles(ir.LetStmt)
+    def let(self, node: ir.LetStmt) -> None:
         self.visit(node.value)
         self._step(node, self._take())
         self.visit(node.body)
 
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> None:
+    @ir.handles(ir.AttrStmt)
+    def attribute(self, node: ir.AttrStmt) -> None:
         if node.attr_key == "double_buffer_write":
             found = self._take() + self._inside(node.body, None)
             halves = [a.data is node.node and a.kind == WRITE for a in found]
             self._step(node, [replace(a, to_other_half=True) if half else a for a, half in zip(found, halves)])
             return
-        if node.attr_key != "thread_extent" or not isinstance(node.node, IterVar):
+        if node.attr_key != "thread_extent" or not isinstance(node.node, ir.IterVar):
             self.visit_children(node)
             return
-        self.domains[node.node.var] = Range.from_min_extent(IntImm(node.value.dtype, 0), node.value)
+        self.domains[node.node.var] = ir.Range.from_min_extent(ir.IntImm(node.value.dtype, 0), node.value)
         if node.node.thread_tag.startswith("threadIdx"):
             self.threads.append(node.node.var)
         outermost, self.in_kernel = not self.in_kernel, True
@@ -196,24 +173,24 @@ class _Planner(Visitor):
         else:
             self.visit(node.body)
 
-    def _inside(self, body: Stmt, loop: For | While | None) -> list[_Access]:
+    def _inside(self, body: ir.Stmt, loop: ir.For | ir.While | None) -> list[_Access]:
         """Plan the sequence of `body`; what it leaves visible around it."""
         outer, self.steps = self.steps, []
         self.visit(body)
         found, self.steps = self._plan(self.steps, loop), outer
         return found
 
-    @handles(For)
-    def loop(self, node: For) -> None:
+    @ir.handles(ir.For)
+    def loop(self, node: ir.For) -> None:
         self.visit(node.min)
         self.visit(node.extent)
-        self.domains[node.loop_var] = Range.from_min_extent(node.min, node.extent)
+        self.domains[node.loop_var] = ir.Range.from_min_extent(node.min, node.extent)
         # behind the loop the half that its last iteration wrote is read
         inside = [replace(a, to_other_half=False) if a.to_other_half else a for a in self._inside(node.body, node)]
         self._step(node, self._take() + inside)
 
-    @handles(IfThenElse)
-    def branch(self, node: IfThenElse) -> None:
+    @ir.handles(ir.IfThenElse)
+    def branch(self, node: ir.IfThenElse) -> None:
         self.visit(node.condition)
         found = self._take()
         self.conditions += 1
@@ -223,8 +200,8 @@ class _Planner(Visitor):
         self.conditions -= 1
         self._step(node, _if_at_all(found))
 
-    @handles(While)
-    def while_loop(self, node: While) -> None:
+    @ir.handles(ir.While)
+    def while_loop(self, node: ir.While) -> None:
         self.visit(node.condition)
         found = self._take()
         self.conditions += 1
@@ -234,13 +211,13 @@ class _Planner(Visitor):
 
     # ------------------------------------------------------------------ barriers
 
-    def _plan(self, steps: list[_Step], loop: For | While | None) -> list[_Access]:
+    def _plan(self, steps: list[_Step], loop: ir.For | ir.While | None) -> list[_Access]:
         pending = self._pass_over(steps, _Pending(), None)
         if loop is not None and pending:
             self._pass_over(steps, pending, loop)
         return self._visible(steps)
 
-    def _pass_over(self, steps: list[_Step], pending: _Pending, loop: For | While | None) -> _Pending:
+    def _pass_over(self, steps: list[_Step], pending: _Pending, loop: ir.For | ir.While | None) -> _Pending:
         """Go through `steps` with the accesses since the last barrier; of a `loop`, for a second time."""
         carried = loop is not None
         for step in steps:
@@ -260,7 +237,7 @@ class _Planner(Visitor):
                     pending.add(access)
         return pending
 
-    def _insert(self, stmt: Stmt) -> None:
+    def _insert(self, stmt: ir.Stmt) -> None:
         if self.conditions:
             raise TVMagicError(
                 "threads need a barrier inside a branch or a `while`, which not all of them may come to",
@@ -285,12 +262,12 @@ class _Planner(Visitor):
                     (head if tail is None else tail).append(access)
         return head if tail is None else [*head, _BARRIER, *tail]
 
-    def _conflicts(self, pending: _Pending, access: _Access, loop: For | While | None) -> bool:
+    def _conflicts(self, pending: _Pending, access: _Access, loop: ir.For | ir.While | None) -> bool:
         if self.scope == "shared.dyn" and pending.opposed_elsewhere(access):
             return True  # those will be one allocation
         return any(self._may_meet(known, access, loop) for known in pending.opposed(access))
 
-    def _may_meet(self, one: _Access, other: _Access, loop: For | While | None) -> bool:
+    def _may_meet(self, one: _Access, other: _Access, loop: ir.For | ir.While | None) -> bool:
         """Whether two threads may come to the same place of a buffer, in one iteration or in two of `loop`.
 
         As in TVM, equal indices are the only ground to say no: each thread has its place then.
@@ -299,34 +276,34 @@ class _Planner(Visitor):
             return True
         if not self.threads or not all(any(mentions(i, (t,)) for i in one.indices) for t in self.threads):
             return True  # the place is not each thread's own
-        carried = isinstance(loop, For) and any(mentions(i, (loop.loop_var,)) for i in one.indices)
+        carried = isinstance(loop, ir.For) and any(mentions(i, (loop.loop_var,)) for i in one.indices)
         return carried and not self._is_injective(one.indices)
 
-    def _is_injective(self, indices: tuple[PrimExpr, ...]) -> bool:
+    def _is_injective(self, indices: tuple[ir.PrimExpr, ...]) -> bool:
         """Whether no two threads or iterations have the same indices."""
         iters = {var: box for var, box in self.domains.items() if any(mentions(i, (var,)) for i in indices)}
         return bool(detect_iter_map(indices, iters, check_level="bijective").indices)
 
 
-class _Inserter(StmtMutator):
-    def __init__(self, scope: str, before: set[Stmt]) -> None:
+class _Inserter(ir.StmtMutator):
+    def __init__(self, scope: str, before: set[ir.Stmt]) -> None:
         self.scope, self.before = scope, before
 
-    @handles(SeqStmt)
-    def sequence(self, node: SeqStmt) -> Stmt:
+    @ir.handles(ir.SeqStmt)
+    def sequence(self, node: ir.SeqStmt) -> ir.Stmt:
         return self.visit_children(node)
 
-    @handles(Stmt)
-    def statement(self, node: Stmt) -> Stmt:
+    @ir.handles(ir.Stmt)
+    def statement(self, node: ir.Stmt) -> ir.Stmt:
         new = self.visit_children(node)
         if node not in self.before:
             return new
-        barrier = Evaluate(Call("int32", "tir.tvm_storage_sync", [StringImm(self.scope)]), node.span)
-        return SeqStmt.flatten(barrier, new)
+        barrier = ir.Evaluate(ir.Call("int32", "tir.tvm_storage_sync", [ir.StringImm(self.scope)]), node.span)
+        return ir.SeqStmt.flatten(barrier, new)
 
 
 @tir_pass("tir.ThreadSync")
-def ThreadSync(func: PrimFunc, storage_scope: str) -> PrimFunc:
+def ThreadSync(func: ir.PrimFunc, storage_scope: str) -> ir.PrimFunc:
     """Put barriers `T.tvm_storage_sync(storage_scope)` where threads share memory of that scope.
 
     For lowered functions with launched threads: what a thread of a block wrote is read by another after a

@@ -10,38 +10,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
+from tvmagic import ir
 from tvmagic.errors import BuildError, TVMagicError
-from tvmagic.ir import (
-    EQ,
-    LT,
-    Allocate,
-    AssertStmt,
-    AttrStmt,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    DeclBuffer,
-    Evaluate,
-    For,
-    ForKind,
-    IfThenElse,
-    IntImm,
-    IterVar,
-    LetStmt,
-    Mutator,
-    PrimExpr,
-    PrimFunc,
-    Ramp,
-    SeqStmt,
-    Stmt,
-    Var,
-    Visitor,
-    While,
-    decl_buffer,
-    handles,
-    structural_equal,
-    substitute,
-)
 from tvmagic.ir.ops import cast, logical_and
 from tvmagic.ir.prim_expr import scope_of
 from tvmagic.ir.query import is_call, strip_likely
@@ -54,56 +24,56 @@ class _Axis(NamedTuple):
     """A thread axis: its tag, its variable, how many threads it has."""
 
     tag: str
-    var: Var
-    extent: PrimExpr
+    var: ir.Var
+    extent: ir.PrimExpr
 
 
 def _is_barrier(node: Any) -> bool:
-    return isinstance(node, Evaluate) and is_call(node.value, "tir.tvm_storage_sync")
+    return isinstance(node, ir.Evaluate) and is_call(node.value, "tir.tvm_storage_sync")
 
 
-def _thread_axis(node: Stmt) -> _Axis | None:
-    if not isinstance(node, AttrStmt) or node.attr_key != "thread_extent" or not isinstance(node.node, IterVar):
+def _thread_axis(node: ir.Stmt) -> _Axis | None:
+    if not isinstance(node, ir.AttrStmt) or node.attr_key != "thread_extent" or not isinstance(node.node, ir.IterVar):
         return None
     tag = node.node.thread_tag
     return _Axis(tag, node.node.var, node.value) if tag.startswith("threadIdx") else None
 
 
-class _Structure(Visitor):
+class _Structure(ir.Visitor):
     """Reads a kernel: its thread axes by tag, and which statements have a barrier or a launch inside."""
 
     def __init__(self) -> None:
         self.axes: dict[str, _Axis] = {}
-        self.waiting: set[Stmt] = set()
-        self.around: set[Stmt] = set()
-        self.path: list[Stmt] = []
+        self.waiting: set[ir.Stmt] = set()
+        self.around: set[ir.Stmt] = set()
+        self.path: list[ir.Stmt] = []
         # whether a thread's own memory is there before and after a launch
         self.kept = False
         # the block axes that are launched inside memory
-        self.blocks: dict[Allocate, set[str]] = {}
+        self.blocks: dict[ir.Allocate, set[str]] = {}
 
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> None:
+    @ir.handles(ir.PrimExpr)
+    def leaf(self, node: ir.PrimExpr) -> None:
         pass
 
-    @handles(Stmt)
-    def statement(self, node: Stmt) -> None:
+    @ir.handles(ir.Stmt)
+    def statement(self, node: ir.Stmt) -> None:
         self.path.append(node)
         axis = _thread_axis(node)
         if axis is not None:
             self._add(axis, node)
             self._mark(self.around)
-        elif isinstance(node, AttrStmt) and _is_launch(node):
+        elif isinstance(node, ir.AttrStmt) and _is_launch(node):
             self._check_blocks(node)
         self.visit_children(node)
         self.path.pop()
-        if isinstance(node, Allocate) and node in self.around and scope_of(node.buffer_var).startswith("local"):
+        if isinstance(node, ir.Allocate) and node in self.around and scope_of(node.buffer_var).startswith("local"):
             self.kept = True
 
-    def _check_blocks(self, node: AttrStmt) -> None:
+    def _check_blocks(self, node: ir.AttrStmt) -> None:
         """Blocks run one after the other: what one of them stores is not there any more in a second launch."""
         for stmt in self.path:
-            if not isinstance(stmt, Allocate) or scope_of(stmt.buffer_var).split(".")[0] not in ("shared", "local"):
+            if not isinstance(stmt, ir.Allocate) or scope_of(stmt.buffer_var).split(".")[0] not in ("shared", "local"):
                 continue
             tags = self.blocks.setdefault(stmt, set())
             if node.node.thread_tag in tags:
@@ -115,23 +85,23 @@ class _Structure(Visitor):
                 )
             tags.add(node.node.thread_tag)
 
-    @handles(Evaluate)
-    def evaluate(self, node: Evaluate) -> None:
+    @ir.handles(ir.Evaluate)
+    def evaluate(self, node: ir.Evaluate) -> None:
         if _is_barrier(node):
             self.path.append(node)
             self._mark(self.waiting)
             self._mark(self.around)
             self.path.pop()
 
-    def _mark(self, marked: set[Stmt]) -> None:
+    def _mark(self, marked: set[ir.Stmt]) -> None:
         for stmt in reversed(self.path):
             if stmt in marked:
                 break
             marked.add(stmt)
 
-    def _add(self, axis: _Axis, node: Stmt) -> None:
+    def _add(self, axis: _Axis, node: ir.Stmt) -> None:
         known = self.axes.setdefault(axis.tag, axis)
-        if not structural_equal(known.extent, axis.extent):
+        if not ir.structural_equal(known.extent, axis.extent):
             raise TVMagicError(
                 f"a kernel launches {known.extent} and {axis.extent} threads of `{axis.tag}`",
                 node=node,
@@ -140,31 +110,31 @@ class _Structure(Visitor):
             )
 
 
-class _Own(Mutator):
+class _Own(ir.Mutator):
     """Accesses of a thread's own memory, in the memory of all threads."""
 
     def __init__(self) -> None:
         # by pointer of the thread's memory: that of all threads, and the first of the thread's places
-        self.moved: dict[Var, tuple[Var, PrimExpr, int]] = {}
-        self.buffers: dict[Buffer, Buffer] = {}
+        self.moved: dict[ir.Var, tuple[ir.Var, ir.PrimExpr, int]] = {}
+        self.buffers: dict[ir.Buffer, ir.Buffer] = {}
         # by variable that a thread computed: where its value is kept
-        self.kept: dict[Var, PrimExpr] = {}
+        self.kept: dict[ir.Var, ir.PrimExpr] = {}
 
-    def private(self) -> set[Var]:
+    def private(self) -> set[ir.Var]:
         """The memory of all threads in which each has a place of its own."""
-        kept = [load.buffer.data for load in self.kept.values() if isinstance(load, BufferLoad)]
+        kept = [load.buffer.data for load in self.kept.values() if isinstance(load, ir.BufferLoad)]
         return {data for data, _, _ in self.moved.values()}.union(kept)
 
-    def buffer(self, buffer: Buffer) -> Buffer:
+    def buffer(self, buffer: ir.Buffer) -> ir.Buffer:
         found = self.buffers.get(buffer)
         if found is None:
             data, _, count = self.moved[buffer.data]
-            found = buffer.replace(data=data, shape=(IntImm(buffer.shape[0].dtype, count),))
+            found = buffer.replace(data=data, shape=(ir.IntImm(buffer.shape[0].dtype, count),))
             self.buffers[buffer] = found
         return found
 
-    @handles(Var)
-    def var(self, node: Var) -> PrimExpr:
+    @ir.handles(ir.Var)
+    def var(self, node: ir.Var) -> ir.PrimExpr:
         if node in self.moved:
             raise TVMagicError(
                 f"a pointer to `{node.name}`, which each thread has of its own, is used across a barrier",
@@ -173,28 +143,28 @@ class _Own(Mutator):
             )
         return self.kept.get(node, node)
 
-    def _place(self, node: BufferLoad | BufferStore) -> tuple[PrimExpr, ...]:
+    def _place(self, node: ir.BufferLoad | ir.BufferStore) -> tuple[ir.PrimExpr, ...]:
         (index,) = node.indices
         index, first = self.visit(index), self.moved[node.buffer.data][1]
         first = cast(index.dtype.with_lanes(1), first)
-        if isinstance(index, Ramp):
-            return (Ramp(index.base + first, index.stride, index.lanes),)
+        if isinstance(index, ir.Ramp):
+            return (ir.Ramp(index.base + first, index.stride, index.lanes),)
         return (index + first,)
 
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> PrimExpr:
+    @ir.handles(ir.BufferLoad)
+    def load(self, node: ir.BufferLoad) -> ir.PrimExpr:
         if node.buffer.data not in self.moved:
             return self.visit_children(node)
         return node.replace(buffer=self.buffer(node.buffer), indices=self._place(node))
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> Stmt:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> ir.Stmt:
         if node.buffer.data not in self.moved:
             return self.visit_children(node)
         return node.replace(buffer=self.buffer(node.buffer), indices=self._place(node), value=self.visit(node.value))
 
-    @handles(DeclBuffer)
-    def declaration(self, node: DeclBuffer) -> Stmt:
+    @ir.handles(ir.DeclBuffer)
+    def declaration(self, node: ir.DeclBuffer) -> ir.Stmt:
         if node.buffer.data not in self.moved:
             return self.visit_children(node)
         return node.replace(buffer=self.buffer(node.buffer), body=self.visit(node.body))
@@ -203,23 +173,23 @@ class _Own(Mutator):
 class _Kernel:
     """Divides the statements of one kernel at their barriers."""
 
-    def __init__(self, kernel: Stmt, structure: _Structure) -> None:
+    def __init__(self, kernel: ir.Stmt, structure: _Structure) -> None:
         self.kernel = kernel
         self.waiting, self.around = structure.waiting, structure.around
         self.axes = structure.axes
         self.own = _Own()
         # what differs from thread to thread: thread indices, what was computed from them, own memory
-        self.differing: set[Var] = {axis.var for axis in self.axes.values()}
+        self.differing: set[ir.Var] = {axis.var for axis in self.axes.values()}
         # lets of index computations, put in again where they are used
-        self.lets: dict[Var, LetStmt] = {}
-        self.order: dict[Var, int] = {}
+        self.lets: dict[ir.Var, ir.LetStmt] = {}
+        self.order: dict[ir.Var, int] = {}
 
-    def place(self, size: int = 1) -> tuple[PrimExpr, int]:
+    def place(self, size: int = 1) -> tuple[ir.PrimExpr, int]:
         """Where the memory of a thread begins, `size` elements for each, and how many there are for all."""
-        number: PrimExpr = IntImm("int32", 0)
+        number: ir.PrimExpr = ir.IntImm("int32", 0)
         count = 1
         for _, axis in sorted(self.axes.items()):
-            if not isinstance(axis.extent, IntImm):
+            if not isinstance(axis.extent, ir.IntImm):
                 raise TVMagicError(
                     f"threads that wait for each other need a constant extent, not `{axis.extent}` of `{axis.tag}`",
                     node=self.kernel,
@@ -232,14 +202,14 @@ class _Kernel:
 
     # ------------------------------------------------------------------ what is the same for all threads
 
-    def _differs(self, value: PrimExpr) -> bool:
+    def _differs(self, value: ir.PrimExpr) -> bool:
         return any(var in self.differing for var in used_vars(value))
 
     # ------------------------------------------------------------------ loops over the threads
 
-    def phase(self, stmts: Sequence[Stmt], threads: Sequence[_Axis]) -> Stmt:
+    def phase(self, stmts: Sequence[ir.Stmt], threads: Sequence[_Axis]) -> ir.Stmt:
         """`stmts`, which have no barrier inside, run by all threads."""
-        body = self.own.visit(_Launches().visit(SeqStmt.flatten(*stmts)))
+        body = self.own.visit(_Launches().visit(ir.SeqStmt.flatten(*stmts)))
         wanted, needed = self._needed(free_vars(body))
         for let in needed:
             body = let.replace(body=body)
@@ -254,10 +224,10 @@ class _Kernel:
                 body = _thread_loop(axis, body)
         return body
 
-    def _needed(self, variables: Sequence[Var]) -> tuple[set[Var], list[LetStmt]]:
+    def _needed(self, variables: Sequence[ir.Var]) -> tuple[set[ir.Var], list[ir.LetStmt]]:
         """All variables that `variables` are computed from, and the lets in which they are, the inner ones first."""
         wanted, pending = set(variables), list(variables)
-        needed: dict[Var, LetStmt] = {}
+        needed: dict[ir.Var, ir.LetStmt] = {}
         while pending:
             var = pending.pop()
             if var in self.lets and var not in needed:
@@ -270,7 +240,7 @@ class _Kernel:
 
     # ------------------------------------------------------------------ statements
 
-    def divide(self, stmt: Stmt, threads: tuple[_Axis, ...] = ()) -> Stmt:
+    def divide(self, stmt: ir.Stmt, threads: tuple[_Axis, ...] = ()) -> ir.Stmt:
         """`stmt` run by `threads`, as a sequence of loops over them."""
         handler = self._DIVIDE.get(type(stmt))
         if stmt not in self.around:
@@ -284,9 +254,9 @@ class _Kernel:
             )
         return handler(self, stmt, threads)
 
-    def _sequence(self, stmt: SeqStmt, threads: tuple[_Axis, ...]) -> Stmt:
-        parts: list[Stmt] = []
-        together: list[Stmt] = []
+    def _sequence(self, stmt: ir.SeqStmt, threads: tuple[_Axis, ...]) -> ir.Stmt:
+        parts: list[ir.Stmt] = []
+        together: list[ir.Stmt] = []
         for part in stmt.seq:
             if part not in self.around:
                 together.append(part)
@@ -297,14 +267,14 @@ class _Kernel:
             parts.append(self.divide(part, threads))
         if together:
             parts.append(self.phase(together, threads))
-        return SeqStmt.flatten(*parts)
+        return ir.SeqStmt.flatten(*parts)
 
-    def _barrier(self, stmt: Evaluate, threads: tuple[_Axis, ...]) -> Stmt:
-        return Evaluate(0, stmt.span)
+    def _barrier(self, stmt: ir.Evaluate, threads: tuple[_Axis, ...]) -> ir.Stmt:
+        return ir.Evaluate(0, stmt.span)
 
-    def _common(self, stmt: For | While | IfThenElse, threads: tuple[_Axis, ...]) -> Stmt:
+    def _common(self, stmt: ir.For | ir.While | ir.IfThenElse, threads: tuple[_Axis, ...]) -> ir.Stmt:
         """A loop or branch that all threads take together; one without a barrier each may take for itself."""
-        for value in (stmt.min, stmt.extent) if isinstance(stmt, For) else (stmt.condition,):
+        for value in (stmt.min, stmt.extent) if isinstance(stmt, ir.For) else (stmt.condition,):
             if not self._differs(value):
                 continue
             if stmt not in self.waiting:
@@ -315,13 +285,13 @@ class _Kernel:
                 hint="let all threads reach the barrier, and guard what they store",
                 code="tir.kernel.barrier_depends_on_thread",
             )
-        if isinstance(stmt, IfThenElse):
+        if isinstance(stmt, ir.IfThenElse):
             other = None if stmt.else_case is None else self.divide(stmt.else_case, threads)
             return stmt.replace(then_case=self.divide(stmt.then_case, threads), else_case=other)
         body = self.divide(stmt.body, threads)
-        return stmt.replace(body=body, kind=ForKind.SERIAL) if isinstance(stmt, For) else stmt.replace(body=body)
+        return stmt.replace(body=body, kind=ir.ForKind.SERIAL) if isinstance(stmt, ir.For) else stmt.replace(body=body)
 
-    def _let(self, stmt: LetStmt, threads: tuple[_Axis, ...]) -> Stmt:
+    def _let(self, stmt: ir.LetStmt, threads: tuple[_Axis, ...]) -> ir.Stmt:
         """A value that all threads share stays; one of indices is computed again, one of memory is kept."""
         if not self._differs(stmt.value):
             return stmt.replace(body=self.divide(stmt.body, threads))
@@ -333,13 +303,13 @@ class _Kernel:
             del self.lets[stmt.var]
             return result
         number, count = self.place()
-        kept = decl_buffer([count], stmt.var.dtype, stmt.var.name, scope="local")
-        self.own.kept[stmt.var] = BufferLoad(kept, (number,))
-        store = self.phase([BufferStore(kept, stmt.value, (number,), span=stmt.span)], threads)
-        body = SeqStmt.flatten(store, self.divide(stmt.body, threads))
-        return Allocate(kept.data, kept.dtype, kept.shape, True, body, span=stmt.span)
+        kept = ir.decl_buffer([count], stmt.var.dtype, stmt.var.name, scope="local")
+        self.own.kept[stmt.var] = ir.BufferLoad(kept, (number,))
+        store = self.phase([ir.BufferStore(kept, stmt.value, (number,), span=stmt.span)], threads)
+        body = ir.SeqStmt.flatten(store, self.divide(stmt.body, threads))
+        return ir.Allocate(kept.data, kept.dtype, kept.shape, True, body, span=stmt.span)
 
-    def _allocate(self, stmt: Allocate, threads: tuple[_Axis, ...]) -> Stmt:
+    def _allocate(self, stmt: ir.Allocate, threads: tuple[_Axis, ...]) -> ir.Stmt:
         """Memory that the threads share stays; of a thread's own there is a part for each."""
         scope = scope_of(stmt.buffer_var)
         if scope.startswith(("warp", "wmma")):
@@ -351,25 +321,25 @@ class _Kernel:
             )
         if not scope.startswith("local"):
             return stmt.replace(body=self.divide(stmt.body, threads))
-        if len(stmt.extents) != 1 or not isinstance(stmt.extents[0], IntImm):
+        if len(stmt.extents) != 1 or not isinstance(stmt.extents[0], ir.IntImm):
             raise TVMagicError(
                 f"`{stmt.buffer_var.name}` needs one constant size for each thread",
                 node=stmt,
                 code="tir.kernel.symbolic_thread_memory",
             )
         first, count = self.place(stmt.extents[0].value)
-        data = Var(stmt.buffer_var.name, stmt.buffer_var.type_annotation)
+        data = ir.Var(stmt.buffer_var.name, stmt.buffer_var.type_annotation)
         self.own.moved[stmt.buffer_var] = (data, first, count)
         self.differing.add(stmt.buffer_var)
-        extents = (IntImm(stmt.extents[0].dtype, count),)
+        extents = (ir.IntImm(stmt.extents[0].dtype, count),)
         return stmt.replace(buffer_var=data, extents=extents, body=self.divide(stmt.body, threads))
 
-    def _declare(self, stmt: DeclBuffer, threads: tuple[_Axis, ...]) -> Stmt:
+    def _declare(self, stmt: ir.DeclBuffer, threads: tuple[_Axis, ...]) -> ir.Stmt:
         moved = stmt.buffer.data in self.own.moved
         buffer = self.own.buffer(stmt.buffer) if moved else stmt.buffer
         return stmt.replace(buffer=buffer, body=self.divide(stmt.body, threads))
 
-    def _attribute(self, stmt: AttrStmt, threads: tuple[_Axis, ...]) -> Stmt:
+    def _attribute(self, stmt: ir.AttrStmt, threads: tuple[_Axis, ...]) -> ir.Stmt:
         axis = _thread_axis(stmt)
         if axis is None:
             return stmt.replace(body=self.divide(stmt.body, threads))
@@ -379,131 +349,131 @@ class _Kernel:
             self.differing.add(axis.var)
         return self.divide(stmt.body, threads if first in threads else (*threads, first))
 
-    def _assert(self, stmt: AssertStmt, threads: tuple[_Axis, ...]) -> Stmt:
-        check = self.phase([stmt.replace(body=Evaluate(0))], threads)
-        return SeqStmt.flatten(check, self.divide(stmt.body, threads))
+    def _assert(self, stmt: ir.AssertStmt, threads: tuple[_Axis, ...]) -> ir.Stmt:
+        check = self.phase([stmt.replace(body=ir.Evaluate(0))], threads)
+        return ir.SeqStmt.flatten(check, self.divide(stmt.body, threads))
 
-    _DIVIDE: ClassVar[dict[type, Callable[[_Kernel, Any, tuple[_Axis, ...]], Stmt]]] = {
-        SeqStmt: _sequence,
-        Evaluate: _barrier,
-        For: _common,
-        While: _common,
-        IfThenElse: _common,
-        LetStmt: _let,
-        Allocate: _allocate,
-        DeclBuffer: _declare,
-        AttrStmt: _attribute,
-        AssertStmt: _assert,
+    _DIVIDE: ClassVar[dict[type, Callable[[_Kernel, Any, tuple[_Axis, ...]], ir.Stmt]]] = {
+        ir.SeqStmt: _sequence,
+        ir.Evaluate: _barrier,
+        ir.For: _common,
+        ir.While: _common,
+        ir.IfThenElse: _common,
+        ir.LetStmt: _let,
+        ir.Allocate: _allocate,
+        ir.DeclBuffer: _declare,
+        ir.AttrStmt: _attribute,
+        ir.AssertStmt: _assert,
     }
 
 
-def _thread_loop(axis: _Axis, body: Stmt) -> Stmt:
+def _thread_loop(axis: _Axis, body: ir.Stmt) -> ir.Stmt:
     """`body` for each thread of an axis; for the first ones only, if it is a branch that the others skip."""
     extent = axis.extent
-    if isinstance(body, IfThenElse) and body.else_case is None and isinstance(extent, IntImm):
+    if isinstance(body, ir.IfThenElse) and body.else_case is None and isinstance(extent, ir.IntImm):
         condition, active = strip_likely(body.condition), 0
-        if isinstance(condition, (LT, EQ)) and condition.a is axis.var and isinstance(condition.b, IntImm):
-            active = condition.b.value if isinstance(condition, LT) else int(condition.b.value == 0)
+        if isinstance(condition, (ir.LT, ir.EQ)) and condition.a is axis.var and isinstance(condition.b, ir.IntImm):
+            active = condition.b.value if isinstance(condition, ir.LT) else int(condition.b.value == 0)
         if 0 < active <= extent.value:
-            extent, body = IntImm(extent.dtype, active), body.then_case
-    return For(axis.var, IntImm(axis.var.dtype, 0), extent, ForKind.SERIAL, body, span=body.span)
+            extent, body = ir.IntImm(extent.dtype, active), body.then_case
+    return ir.For(axis.var, ir.IntImm(axis.var.dtype, 0), extent, ir.ForKind.SERIAL, body, span=body.span)
 
 
-class _Once(Mutator):
+class _Once(ir.Mutator):
     """What is outside the launch of `axes`, and reads what each of these threads has of its own.
 
     All of them do the same there: each writes its own memory, the first writes what they share.
     """
 
-    def __init__(self, axes: Sequence[Var], private: set[Var]) -> None:
+    def __init__(self, axes: Sequence[ir.Var], private: set[ir.Var]) -> None:
         self.private = private
         self.first = functools.reduce(logical_and, [axis.equal(0) for axis in axes])
-        self.zeros = {axis: IntImm(axis.dtype, 0) for axis in axes}
+        self.zeros = {axis: ir.IntImm(axis.dtype, 0) for axis in axes}
         self.own = False
 
-    def guarded(self, body: Stmt) -> Stmt:
+    def guarded(self, body: ir.Stmt) -> ir.Stmt:
         """`body` with guards; as the first thread runs it if it writes nothing that these threads have of their own."""
         guarded = self.visit(body)
-        return guarded if self.own else substitute(body, self.zeros)
+        return guarded if self.own else ir.substitute(body, self.zeros)
 
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> PrimExpr:
+    @ir.handles(ir.PrimExpr)
+    def leaf(self, node: ir.PrimExpr) -> ir.PrimExpr:
         return node
 
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> Stmt:
+    @ir.handles(ir.BufferStore)
+    def store(self, node: ir.BufferStore) -> ir.Stmt:
         if node.buffer.data in self.private:
             self.own = True
             return node
-        return IfThenElse(self.first, node, span=node.span)
+        return ir.IfThenElse(self.first, node, span=node.span)
 
-    @handles(Evaluate)
-    def evaluate(self, node: Evaluate) -> Stmt:
-        return node if isinstance(node.value, IntImm) else IfThenElse(self.first, node, span=node.span)
+    @ir.handles(ir.Evaluate)
+    def evaluate(self, node: ir.Evaluate) -> ir.Stmt:
+        return node if isinstance(node.value, ir.IntImm) else ir.IfThenElse(self.first, node, span=node.span)
 
 
-class _Launches(Mutator):
+class _Launches(ir.Mutator):
     """Launches of threads become loops."""
 
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> PrimExpr:
+    @ir.handles(ir.PrimExpr)
+    def leaf(self, node: ir.PrimExpr) -> ir.PrimExpr:
         return node
 
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> Stmt:
+    @ir.handles(ir.AttrStmt)
+    def attribute(self, node: ir.AttrStmt) -> ir.Stmt:
         axis = _thread_axis(node)
         return self.visit_children(node) if axis is None else _thread_loop(axis, self.visit(node.body))
 
 
-def _is_launch(node: AttrStmt) -> bool:
-    return node.attr_key == "thread_extent" and isinstance(node.node, IterVar)
+def _is_launch(node: ir.AttrStmt) -> bool:
+    return node.attr_key == "thread_extent" and isinstance(node.node, ir.IterVar)
 
 
-class _Outside(Visitor):
+class _Outside(ir.Visitor):
     """The memory that is accessed outside kernels."""
 
     def __init__(self) -> None:
-        self.found: set[Var] = set()
+        self.found: set[ir.Var] = set()
 
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> None:
+    @ir.handles(ir.AttrStmt)
+    def attribute(self, node: ir.AttrStmt) -> None:
         if not _is_launch(node):
             self.visit_children(node)
 
-    @handles(BufferLoad, BufferStore)
-    def access(self, node: BufferLoad | BufferStore) -> None:
+    @ir.handles(ir.BufferLoad, ir.BufferStore)
+    def access(self, node: ir.BufferLoad | ir.BufferStore) -> None:
         self.found.add(node.buffer.data)
         self.visit_children(node)
 
-    @handles(Var)
-    def var(self, node: Var) -> None:
+    @ir.handles(ir.Var)
+    def var(self, node: ir.Var) -> None:
         self.found.add(node)
 
 
-class _Kernels(Mutator):
+class _Kernels(ir.Mutator):
     """Finds the kernels of a function: what its outermost launches hold.
 
     `outside` is the memory that is accessed around them, which no thread has of its own.
     """
 
-    def __init__(self, outside: set[Var]) -> None:
+    def __init__(self, outside: set[ir.Var]) -> None:
         self.outside = outside
         # memory of threads that is allocated around a kernel, and the kernel that uses it
-        self.own: dict[Var, Allocate] = {}
-        self.users: dict[Var, Stmt] = {}
+        self.own: dict[ir.Var, ir.Allocate] = {}
+        self.users: dict[ir.Var, ir.Stmt] = {}
 
-    @handles(PrimExpr)
-    def leaf(self, node: PrimExpr) -> PrimExpr:
+    @ir.handles(ir.PrimExpr)
+    def leaf(self, node: ir.PrimExpr) -> ir.PrimExpr:
         return node
 
-    @handles(Allocate)
-    def allocate(self, node: Allocate) -> Stmt:
+    @ir.handles(ir.Allocate)
+    def allocate(self, node: ir.Allocate) -> ir.Stmt:
         if scope_of(node.buffer_var).startswith("local") and node.buffer_var not in self.outside:
             self.own[node.buffer_var] = node
         return self.visit_children(node)
 
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> Stmt:
+    @ir.handles(ir.AttrStmt)
+    def attribute(self, node: ir.AttrStmt) -> ir.Stmt:
         if not _is_launch(node):
             return self.visit_children(node)
         structure = _Structure()
@@ -521,7 +491,7 @@ class _Kernels(Mutator):
             return node
         names = ", ".join(f"`{tag}`" for tag in sorted(structure.axes))
         note("threads", f"the threads of {names} run in turn from barrier to barrier", node=node)
-        kernel: Stmt = node
+        kernel: ir.Stmt = node
         for var in around:
             kernel = self.own[var].replace(body=kernel)
             structure.waiting.add(kernel)
@@ -530,7 +500,7 @@ class _Kernels(Mutator):
 
 
 @tir_pass("tir.ThreadsAsLoops")
-def ThreadsAsLoops(func: PrimFunc) -> PrimFunc:
+def ThreadsAsLoops(func: ir.PrimFunc) -> ir.PrimFunc:
     """Write kernels whose threads wait for each other as loops over the threads from barrier to barrier.
 
     Not a pass of TVM's: it lets this machine run what is meant for a GPU. It comes after ThreadSync and
