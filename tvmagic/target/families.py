@@ -59,7 +59,7 @@ class Family:
     keys: what kind of target it is, by TVM's names, before the keys that all CPUs have.
     intrinsics: the prefixes of LLVM's intrinsics that are instructions of this architecture (`x86` of `llvm.x86.*`).
     runtime: the part of the runtime (`tvmagic/runtime/ll`) with the pause of its spin loops and the speed of its counter.
-    folds_signs: LLVM 22's code generator may take the signs of vectors wrongly there (`codegen/emit/llvm/optimize.py`).
+    folds_signs: LLVM 22's code generator may take the signs of vectors wrongly there (`codegen/llvm/optimize.py`).
     """
 
     name: ClassVar[str] = ""
