@@ -18,7 +18,7 @@ from tvmagic.runtime.abi import ERROR_RECORDS, ERROR_SLOTS
 from tvmagic.runtime.support_code import PARTS, own_parts, support_module
 
 RUNTIME = pathlib.Path(runtime.__file__).parent / "ll"
-CODEGEN = pathlib.Path(codegen.__file__).parent / "ll"
+CODEGEN = pathlib.Path(codegen.__file__).parent / "emit" / "ll"
 POSIX = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu", "riscv64-unknown-linux-gnu", "arm64-apple-macosx14.0"]
 WINDOWS = ["x86_64-pc-windows-msvc", "aarch64-pc-windows-msvc"]
 # What kernel32 and the C runtime of Windows have; `__chkstk` and `_fltused` are asked for by code of large frames and of floats.
