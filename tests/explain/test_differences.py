@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tvmagic.codegen import last_program
 from tvmagic.explain import differences
 from tvmagic.explain.waste import waste_of
