@@ -95,7 +95,7 @@ def test_changes_are_drawn_until_they_fit() -> None:
 
     trace = trace_of(auto(func))
     assert changed(trace, 5, third) is tried[2] != trace
-    with pytest.raises(TVMagicError, match="does not fit"):
+    with pytest.raises(TVMagicError, match="not a trace"):
         changed(trace, 5, lambda trace: replay(func, "it does not fit"))
     with pytest.raises(TVMagicError, match="nothing to change"):
         changed([[], []], 5, third)

@@ -62,8 +62,6 @@ class FunctionEmitter(MemoryEmitter):
             self.intervals.given.extend(parent.intervals.given)
             self.scopes.group_of.update(parent.scopes.group_of)
             self.void = parent.void
-            if by_value:
-                self.rests = parent.rests
         else:
             self.void = False
 
