@@ -63,7 +63,7 @@ def closest(name: str, known: Iterable[str]) -> str | None:
         return min(slips)[2]
     parts = [k for k in names if k.startswith(name) or f"_{name}_" in f"_{k}_"] if len(name) > 3 else []
     parts = parts or [k for k in names if len(name) > 5 and _slip(name, k[: len(name)]) is not None]
-    return parts[0] if len(parts) == 1 else None
+    return min(parts, key=len) if len(parts) == 1 or (parts and len(name) > 7) else None
 
 
 def _slip(name: str, other: str) -> float | None:

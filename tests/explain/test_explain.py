@@ -651,13 +651,6 @@ def test_the_version_without_a_guard_stands_for_both() -> None:
     assert not made.sums, "a sum below the test stays in memory"
 
 
-@pytest.mark.parametrize("condition", ["K[j] > 3", "K[j] > 3 and K[j] < 16", "K[j] > 3 and K[j] < i"])
-def test_a_condition_that_loads_is_asked_in_each_copy(condition: str) -> None:
-    """The numbers of a loop that LLVM writes out do not say whether it holds."""
-    masked = guarded(f"K: int32[5]\nX: float32[64, 5]\nY[i, j] = X[i, j] if {condition} else 0", "pass")
-    assert masked.asked(masked.nest.statements[0]) == 5
-
-
 def test_a_call_that_nests_threads_is_not_proposed() -> None:
     text = "X: float32[2050, 1922]\nfor j in range(1920): H[i, j] = X[i, j] + X[i, j + 1] + X[i, j + 2]\nfor i in range(2048): V[i, j] = H[i, j] + H[i + 1, j] + H[i + 2, j]"
     version = schedule(operator("nested", text), "s[H].parallel(H.op.axis[0])\ns[V].parallel(V.op.axis[0])")
