@@ -78,7 +78,10 @@ def said(shell: Any, code: str) -> str | None:
         ("%why dense:m", ["dense:mine"]),
         ("%compare dense:mine d", ["dense"]),
         ("%compare dense:mine ", ["dense", "mine", "plain"]),
-        ("%passes dense:mine -p InferBound,Vect", ["InferBound,VectorizeInterleavedStores", "InferBound,VectorizeLoop"]),
+        (
+            "%passes dense:mine -p InferBound,Vect",
+            ["InferBound,VectorizeInterleavedStores", "InferBound,VectorizeLoop"],
+        ),
         ("%%schedule dense --", ["--against", "--check"]),
         ("%%schedule d", ["dense"]),
         ("%bounds dense ", ["--name", "--ranges"]),

@@ -135,8 +135,9 @@ def compile_module(mod: Any, target: Any = None, check_bounds: bool = False) -> 
     if target.has_kernels:
         from tvmagic.codegen.gpu.opencl import DeviceModule
 
-        device = last_program(mod, target)
-        made = lambda: DeviceModule(device, target)  # noqa: E731
+        prepared = deep(_prepared)(mod, target)
+        device = _late(prepared, target, check_bounds)
+        made = lambda: DeviceModule(prepared, target, device)  # noqa: E731
         return run_step("codegen.build", made, before=device, after=lambda built: built.get_source(), kind="codegen")
     prepared = deep(_prepared)(mod, target)
     last = _late(prepared, target, check_bounds)

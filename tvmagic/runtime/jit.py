@@ -63,17 +63,20 @@ def _new_linker() -> Any:
 _linkers = _Linkers()
 
 
+_held: list[Any] = []  # the lock that a fork holds
+
+
 def _hold_llvm() -> None:
     """Before a fork: wait until no thread is inside LLVM, which the child could not use otherwise."""
     from llvmlite.binding import ffi
 
     ffi.lib._lock.__enter__()
+    _held.append(ffi.lib._lock)
 
 
 def _release_llvm() -> None:
-    from llvmlite.binding import ffi
-
-    ffi.lib._lock.__exit__()
+    if _held:  # another hook may have failed before
+        _held.pop().__exit__()
 
 
 if hasattr(os, "register_at_fork"):

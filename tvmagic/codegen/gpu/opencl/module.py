@@ -47,7 +47,8 @@ class DeviceModule(Module):
     function; `launched(fmt)` are the kernels of a text by name. `tvmagic.runners` does the one with the other.
     """
 
-    def __init__(self, mod: ir.IRModule, target: Target) -> None:
+    def __init__(self, mod: ir.IRModule, target: Target, last: ir.IRModule | None = None) -> None:
+        """`mod` has the functions that the host runs, `last` their kernels after the late passes; by default the same."""
         from tvmagic.codegen.emit.module import emit_module
         from tvmagic.codegen.llvm.build import recently_optimized
         from tvmagic.codegen.llvm.optimize import assembly_of
@@ -60,7 +61,7 @@ class DeviceModule(Module):
         )
         self.on_host = _functions(mod)
         written = functools.cache(lambda: deep(_written)(self.on_host))
-        made = functools.cache(lambda: emit_module(mod, target))
+        made = functools.cache(lambda: emit_module(mod if last is None else last, target))
         # LLVM's modules are kept elsewhere: of an object that refers to itself they would go away in any order
         llvm = lambda: recently_optimized(made().text.text(), target, tuple(made().text.imports))  # noqa: E731
         sources: dict[str, Callable[[], str]] = {"cl": lambda: written()[0]}
