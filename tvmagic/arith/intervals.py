@@ -8,7 +8,7 @@ operands by the same table, `arith.corners`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from tvmagic.arith.interval_arithmetic import ENDS_OF
@@ -65,7 +65,7 @@ class Intervals:
         self.known[var] = low, max(low, high + self.of(extent)[1] - 1)
 
     @contextmanager
-    def where(self, condition: PrimExpr) -> Iterator[None]:
+    def where(self, condition: PrimExpr) -> Generator[None]:
         """What a condition says of sums of its variables, such as `i * 13 + j < 50`, holds inside."""
         before = len(self.given)
         for part in operands(condition, And):
@@ -172,10 +172,14 @@ def _call(bounds: Intervals, expr: Call, depth: int) -> Interval:
     return _limits(expr)
 
 
+def _broadcast(bounds: Intervals, expr: Broadcast, depth: int) -> Interval:
+    return bounds.of(expr.value, depth)
+
+
 _RULES: dict[type, Callable[..., Interval]] = {
     **dict.fromkeys(ENDS_OF, _of_two),
     Ramp: _ramp,
-    Broadcast: lambda bounds, expr, depth: bounds.of(expr.value, depth),
+    Broadcast: _broadcast,
     Cast: _cast,
     Call: _call,
 }
