@@ -137,7 +137,7 @@ class IRModule(Node):
         name = func.attrs.get("global_symbol", "main")
         return IRModule({str(name): func})
 
-    def get_global_var(self, name: str) -> GlobalVar:
+    def get_global_var(self, name: object) -> GlobalVar:
         """The variable of the function called `name`; raises TVMagicError if there is none."""
         for var in self.functions:
             if isinstance(name, str) and var.name_hint == name:
