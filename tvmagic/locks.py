@@ -47,5 +47,23 @@ def _is_taken_elsewhere(name: str, lock: Any) -> bool:
     return name.partition(".")[0] in _PACKAGES and owner not in (None, threading.get_ident())
 
 
+_held: list[Any] = []  # the lock of llvmlite, while a process forks
+
+
+def _hold_llvm() -> None:
+    """Before a fork: wait until no thread is inside LLVM, which the child could not use otherwise."""
+    ffi = sys.modules.get("llvmlite.binding.ffi")
+    if ffi is not None:
+        ffi.lib._lock.__enter__()
+        _held.append(ffi.lib._lock)
+
+
+def _release_llvm() -> None:
+    if _held:
+        _held.pop().__exit__()
+
+
+# These hooks are here, not where LLVM is used first: a module that is imported during a fork would release what it never held.
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_finish_imports)
+    os.register_at_fork(before=_hold_llvm, after_in_parent=_release_llvm, after_in_child=_release_llvm)
+    os.register_at_fork(before=_finish_imports)  # runs first: an import may call LLVM

@@ -147,7 +147,6 @@ os._exit(os.waitpid(child, 0)[1] != 0)
 """
 
 
-@pytest.mark.xfail(reason="the child stops at a lock of llvmlite that the fork did not hold", strict=False)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_child_forked_during_an_import_can_import() -> None:
     done = subprocess.run(

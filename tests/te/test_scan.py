@@ -82,7 +82,7 @@ def test_refused_scans() -> None:
     with refuses("te.scan.wrong_tensor_count"):
         te.scan([first, first], [wrong], [state], name="R")
     alone = te.scan(first, te.compute((9, 4), lambda t, i: X[t, i], name="alone"), state, name="R")
-    with pytest.raises(TVMagicError, match="create_group"):
+    with pytest.raises(TVMagicError, match="`alone`.*`R`"):
         te.create_schedule(alone.op)
 
 

@@ -50,6 +50,7 @@ def last_program(mod: Any, target: Any = None, check_bounds: bool = False) -> IR
 with_threads = last_program  # its name in 0.1.0
 
 
+@deep
 def _prepared(mod: Any, target: Any) -> IRModule:
     """Return the lowered module with users' rules applied, threads lowered and indices widened."""
     from tvmagic.codegen.gpu.threads import prepare_threads
@@ -132,15 +133,13 @@ def compile_module(mod: Any, target: Any = None, check_bounds: bool = False) -> 
     from tvmagic.tir.transform.expressions.widen_index import widened as widen
 
     target = resolved(target)
+    prepared = _prepared(mod, target)
+    last = _late(prepared, target, check_bounds)
     if target.has_kernels:
         from tvmagic.codegen.gpu.opencl import DeviceModule
 
-        prepared = deep(_prepared)(mod, target)
-        device = _late(prepared, target, check_bounds)
-        made = lambda: DeviceModule(prepared, target, device)  # noqa: E731
-        return run_step("codegen.build", made, before=device, after=lambda built: built.get_source(), kind="codegen")
-    prepared = deep(_prepared)(mod, target)
-    last = _late(prepared, target, check_bounds)
+        made = lambda: DeviceModule(prepared, target, last)  # noqa: E731
+        return run_step("codegen.build", made, before=last, after=lambda built: built.get_source(), kind="codegen")
 
     def widened() -> IRModule:
         return _late(

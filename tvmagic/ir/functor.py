@@ -167,7 +167,7 @@ class Mutator(Visitor):
 
 
 def _keep_origin(handler: Handler) -> Handler:
-    """`handler`, with the node's span for what it builds without one."""
+    """Return `handler` such that nodes that it creates without a location inherit the span of the visited node."""
 
     def rewrite(self: Any, node: Any) -> Any:
         mark = new_origin()
@@ -182,7 +182,7 @@ def _keep_origin(handler: Handler) -> Handler:
 
 
 def _inherit(new: Any, span: Span, mark: int) -> None:
-    """Give `span` to the nodes of `new` that were built after `mark` without one, down to the first that have one."""
+    """Set `span` on nodes of `new` that were created after `mark` without a location. Stop at nodes that have one."""
     todo: list[Any] = [*new] if class_of(new) in (tuple, list) else [new]
     room = _INHERITING
     joined = parents_of_origins.get() or ()

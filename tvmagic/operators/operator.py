@@ -221,7 +221,7 @@ class Operator(Asked):
 
     @cached_property
     def computed_reductions(self) -> list[PrimExpr]:
-        """The extents of reductions that are neither constant nor a dimension of an input, such as `n - 1`."""
+        """Extents of reductions that are neither constant nor a dimension of an input, such as `n - 1`."""
         roots = [] if self.prim_func is not None else [t.op for t in self.outputs]
         dimensions = {size for t in self.inputs for size in t.shape if isinstance(size, Var)}
         graph = post_dfs_order(roots, create_read_graph(roots))

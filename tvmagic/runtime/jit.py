@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import os
 import re
 import sys
 import threading
@@ -61,26 +60,6 @@ def _new_linker() -> Any:
 
 
 _linkers = _Linkers()
-
-
-_held: list[Any] = []  # the lock that a fork holds
-
-
-def _hold_llvm() -> None:
-    """Before a fork: wait until no thread is inside LLVM, which the child could not use otherwise."""
-    from llvmlite.binding import ffi
-
-    ffi.lib._lock.__enter__()
-    _held.append(ffi.lib._lock)
-
-
-def _release_llvm() -> None:
-    if _held:  # another hook may have failed before
-        _held.pop().__exit__()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_hold_llvm, after_in_parent=_release_llvm, after_in_child=_release_llvm)
 
 
 def _make_immortal(item: Any) -> None:

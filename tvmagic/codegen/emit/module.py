@@ -124,7 +124,7 @@ class ModuleContext:
         return self.debug.subprogram(node, name) if self.debug is not None else ""
 
     def at(self, emitter: Any, node: ir.Stmt | ir.BufferLoad | ir.PrimFunc) -> None:
-        """What is emitted next belongs to `node`."""
+        """Attribute the instructions that are emitted next to `node`."""
         if self.debug is not None:
             self.debug.at(emitter.out, node)
 

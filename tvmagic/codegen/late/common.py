@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -33,6 +32,7 @@ __all__ = [
     "MOST_OPERATIONS",
     "POLL",
     "STACK",
+    "ExpressionMutator",
     "NotApplicable",
     "StatementMutator",
     "When",
@@ -50,6 +50,7 @@ __all__ = [
     "memory_groups",
     "on_cpus",
     "on_threaded_targets",
+    "unchecked",
     "unchecked_on_cpus",
     "work_of",
 ]
@@ -110,7 +111,13 @@ def on_cpus(target: Target, check_bounds: bool) -> Literal[True] | str:
 
 def unchecked_on_cpus(target: Target, check_bounds: bool) -> Literal[True] | str:
     """Apply on processors, to builds without bounds checks."""
-    return "bounds checks need the accesses as they are" if check_bounds else on_cpus(target, check_bounds)
+    applies = unchecked(target, check_bounds)
+    return on_cpus(target, check_bounds) if applies is True else applies
+
+
+def unchecked(target: Target, check_bounds: bool) -> Literal[True] | str:
+    """Apply to builds without bounds checks."""
+    return "bounds checks need the accesses as they are" if check_bounds else True
 
 
 def on_threaded_targets(target: Target, check_bounds: bool) -> Literal[True] | str:
@@ -184,17 +191,16 @@ _Answer = TypeVar("_Answer")
 
 
 def _once_per_body(function: Callable[[Any], _Answer]) -> Callable[[Any], _Answer]:
-    """Keep the last answer while the body that it is about lives: passes that change nothing ask about the same one."""
-    last: list[tuple[weakref.ref[Any], _Answer]] = []
+    """Cache the last answer: passes that change nothing ask about the same body."""
+    last: tuple[Any, _Answer] | None = None
 
     @functools.wraps(function)
     def asked(body: Any) -> _Answer:
-        for about, answer in last[:]:
-            if about() is body:
-                return answer
-        answer = function(body)
-        last[:] = [(weakref.ref(body), answer)]
-        return answer
+        nonlocal last
+        found = last  # another thread may replace it
+        if found is None or found[0] is not body:
+            found = last = body, function(body)
+        return found[1]
 
     return asked
 
@@ -302,3 +308,11 @@ class StatementMutator(ir.Mutator):
         if value.dtype.is_index:
             self.intervals.define(node.var, value)
         return node.with_(value=value, body=self.visit(node.body))
+
+
+class ExpressionMutator(StatementMutator):
+    """Rewrites expressions in statements, too."""
+
+    @ir.handles(ir.PrimExpr)
+    def expression(self, node: ir.PrimExpr) -> ir.PrimExpr:
+        return self.visit_children(node)

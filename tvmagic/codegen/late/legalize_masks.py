@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvmagic import ir
-from tvmagic.codegen.late.common import StatementMutator, census, late_pass
+from tvmagic.codegen.late.common import ExpressionMutator, census, late_pass
 from tvmagic.errors import BuildError
 from tvmagic.passes import note
 
@@ -16,11 +16,7 @@ def legalize_masks(func: ir.PrimFunc) -> ir.PrimFunc:
     return func.with_body(_Legalizer(func).visit(func.body)) if census(func.body).masks else func
 
 
-class _Legalizer(StatementMutator):
-    @ir.handles(ir.PrimExpr)
-    def expression(self, node: ir.PrimExpr) -> ir.PrimExpr:
-        return self.visit_children(node)
-
+class _Legalizer(ExpressionMutator):
     @ir.handles(ir.BufferLoad, ir.BufferStore)
     def access(self, node: ir.BufferLoad | ir.BufferStore) -> Any:
         made = _with_plain_mask(node)

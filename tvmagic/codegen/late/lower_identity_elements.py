@@ -6,8 +6,8 @@ the infinity: the minimum of nothing but infinities is infinity. A number that a
 
 from __future__ import annotations
 
-from tvmagic.codegen.late.common import StatementMutator, census, late_pass
-from tvmagic.ir import FloatImm, PrimExpr, PrimFunc, handles
+from tvmagic.codegen.late.common import ExpressionMutator, census, late_pass
+from tvmagic.ir import FloatImm, PrimFunc, handles
 from tvmagic.ir.semantics import Neutral, plain
 from tvmagic.passes import note
 
@@ -18,11 +18,7 @@ def lower_identity_elements(func: PrimFunc) -> PrimFunc:
     return func.with_body(_Lowerer(func).visit(func.body)) if census(func.body).identities else func
 
 
-class _Lowerer(StatementMutator):
-    @handles(PrimExpr)
-    def expression(self, node: PrimExpr) -> PrimExpr:
-        return self.visit_children(node)
-
+class _Lowerer(ExpressionMutator):
     @handles(FloatImm)
     def number(self, node: FloatImm) -> FloatImm:
         if type(node.value) is not Neutral:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from tvmagic import ir
 from tvmagic.arith.interval_arithmetic import ENDS_OF
 from tvmagic.arith.interval_arithmetic import Ends as Interval
-from tvmagic.codegen.late.common import StatementMutator, census, late_pass, on_cpus
+from tvmagic.codegen.late.common import ExpressionMutator, census, late_pass, on_cpus
 from tvmagic.ir.conditional import choice
 from tvmagic.ir.dtype import integer_limits
 from tvmagic.ir.ops import cast
@@ -30,11 +30,7 @@ def narrow_integers(func: ir.PrimFunc) -> ir.PrimFunc:
     return func.with_body(_Narrower(func).visit(func.body))
 
 
-class _Narrower(StatementMutator):
-    @ir.handles(ir.PrimExpr)
-    def expression(self, node: ir.PrimExpr) -> ir.PrimExpr:
-        return self.visit_children(node)
-
+class _Narrower(ExpressionMutator):
     @ir.handles(ir.Cast)
     def cast(self, node: ir.Cast) -> ir.PrimExpr:
         made = _in_short_integers(node, self.intervals.of)

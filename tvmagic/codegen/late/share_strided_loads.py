@@ -6,21 +6,15 @@ the other.
 
 from __future__ import annotations
 
-from typing import Literal
-
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.codegen.late.common import StatementMutator, census, late_pass
+from tvmagic.codegen.late.common import StatementMutator, census, late_pass, unchecked
 from tvmagic.ir import Buffer, BufferLoad, BufferStore, IntImm, Mutator, PrimExpr, PrimFunc, Ramp, Shuffle, handles
 from tvmagic.ir.query import nodes_of
 from tvmagic.passes import note
-from tvmagic.target import Machine, Target
+from tvmagic.target import Machine
 
 
-def _when(target: Target, check_bounds: bool) -> Literal[True] | str:
-    return "bounds checks need the accesses as they are" if check_bounds else True
-
-
-@late_pass("ShareStridedLoads", when=_when)
+@late_pass("ShareStridedLoads", when=unchecked)
 def share_strided_loads(func: PrimFunc) -> PrimFunc:
     """Load elements once that several strided vectors of one value interleave in."""
     return func.with_body(_Sharer(func).visit(func.body)) if census(func.body).strided_loads else func

@@ -13,7 +13,7 @@ import math
 
 from tvmagic import ir
 from tvmagic.arith.intervals import Intervals
-from tvmagic.codegen.late.common import StatementMutator, census, late_pass, work_of
+from tvmagic.codegen.late.common import ExpressionMutator, census, late_pass, work_of
 from tvmagic.ir import BufferLoad
 from tvmagic.ir.ops import make_const
 from tvmagic.ir.query import callee, is_call, nodes_of
@@ -37,16 +37,12 @@ def speculate_loads(func: ir.PrimFunc, check_bounds: bool) -> ir.PrimFunc:
     return func.with_body(_Speculator(func, check_bounds).visit(func.body)) if census(func.body).choices else func
 
 
-class _Speculator(StatementMutator):
+class _Speculator(ExpressionMutator):
     def __init__(self, func: ir.PrimFunc, check_bounds: bool) -> None:
         super().__init__(func)
         self.check_bounds, self.stored = check_bounds, work_of(func.body).stored
         self.guarded = ReadsOrCalls()
         self.known: Known | None = None
-
-    @ir.handles(ir.PrimExpr)
-    def expression(self, node: ir.PrimExpr) -> ir.PrimExpr:
-        return self.visit_children(node)
 
     @ir.handles(ir.And, ir.Or)
     def logical(self, node: ir.And | ir.Or) -> ir.PrimExpr:
@@ -83,10 +79,9 @@ class _Speculator(StatementMutator):
     @ir.handles(ir.Select)
     def select(self, node: ir.Select) -> ir.PrimExpr:
         outer = self.known
-        if outer is None:  # for this expression: what is known of loop variables differs elsewhere
-            self.known = {}
+        self.known = {} if outer is None else outer  # for one expression: facts about loop variables differ elsewhere
         try:
-            return self._select(node, self.known or {})
+            return self._select(node, self.known)
         finally:
             self.known = outer
 

@@ -7,24 +7,19 @@ lanes of float32 took 30 times as long as 32 lanes and 16.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
 from tvmagic import ir
-from tvmagic.codegen.late.common import StatementMutator, census, late_pass
+from tvmagic.codegen.late.common import StatementMutator, census, late_pass, unchecked
 from tvmagic.ir.query import callee
 from tvmagic.ir.semantics import wrap_int
 from tvmagic.passes import note
-from tvmagic.target import Target
 
 # Calls of few instructions. Others are long, and their code is not to grow with the lanes.
 _SMALL = {f"tir.{name}" for name in ("if_then_else", "likely", "fma", "fabs", "sqrt", "shift_left", "shift_right", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not")}  # fmt: skip
 
 
-def _when(target: Target, check_bounds: bool) -> Literal[True] | str:
-    return "bounds checks need the accesses as they are" if check_bounds else True
-
-
-@late_pass("SplitVectors", when=_when)
+@late_pass("SplitVectors", when=unchecked)
 def split_vectors(func: ir.PrimFunc) -> ir.PrimFunc:
     """Split stores of vectors whose number of lanes is not a power of two."""
     return func.with_body(_Splitter(func).visit(func.body)) if census(func.body).odd_vectors else func

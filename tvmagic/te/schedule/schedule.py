@@ -73,7 +73,7 @@ class Schedule(Identified):
     def _group_scan(self, op: ScanOp, stage: Stage) -> None:
         """Put what one step of the scan runs into a group that is attached at the scan."""
         sources = [t for t in (*op.state_placeholder, *op.inputs) if t.op in self.stage_map]
-        group = self.create_group(op.update, sources, False)
+        group = self._group([self[member] for member in get_sub_graph(op.update, sources, False)])
         group.attach_type, group.attach_stage = AttachType.SCAN_UPDATE, stage
         for tensor in op.update:
             if self.stage_map[tensor.op].group is not group:
@@ -231,6 +231,9 @@ class Schedule(Identified):
             raise TVMagicError(
                 "cannot create_group: no stage reads `inputs` for `outputs`", code="te.create_group.empty"
             )
+        return self._group(members)
+
+    def _group(self, members: list[Stage]) -> Stage:
         group = Stage(None, self)
         parent = _common_group(members)
         group.group = parent
