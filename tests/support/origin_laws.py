@@ -75,6 +75,11 @@ class _Marks(ir.Visitor):
         self.found.add(("load", _name(node)))
         self.visit_children(node)
 
+    @ir.handles(ir.Call)
+    def call(self, node: ir.Call) -> None:
+        if node.op.name != "tir.prefetch":  # which uses no value
+            self.visit_children(node)
+
     @ir.handles(ir.FloatImm)
     def constant(self, node: ir.FloatImm) -> None:
         if node.value * 64 % 1:  # others may come of folding

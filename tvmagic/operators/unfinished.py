@@ -19,7 +19,7 @@ from tvmagic.operators.knobs import plain_knob
 from tvmagic.operators.operator import Operator
 from tvmagic.operators.scheduling import SCHEDULE_CALLS, STAGE_CALLS, block_names
 
-SECONDS = 0.5  # after which no further statement is tried
+SECONDS = 0.5  # of processor time, after which no further statement is tried
 _FUNCTIONS = {"range": range, "len": len, "zip": zip, "reversed": reversed, "min": min, "max": max, "knob": plain_knob}
 _MODULE_CALLS = {"thread_axis"}
 _LARGEST = 1 << 16  # of a number in a statement that is tried
@@ -107,10 +107,10 @@ def _try(statements: list[ast.stmt], names: dict[str, Any], calls: set[str], nam
     """Run the statements that are harmless; `names` gets what they define."""
     outer = {k: v for k, v in namespace.items() if not k.startswith("_") and k not in names}
     scope = {**outer, **_FUNCTIONS, **names}
-    end = time.perf_counter() + SECONDS
+    end = time.thread_time() + SECONDS
 
     def tick() -> None:
-        if time.perf_counter() > end:
+        if time.thread_time() > end:
             raise _TooLong
 
     scope["_tick"] = tick
