@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tools import needs
 
 from tvmagic.codegen import last_program
 from tvmagic.ir import IRModule
@@ -84,10 +85,8 @@ def test_traffic_follows_from_what_fits_into_a_cache() -> None:
     assert plain[name] - blocked[name] > 3, "an eighth or less comes from beyond the first cache"
 
 
-@pytest.mark.parametrize("boosted", [False, True])
+@pytest.mark.parametrize("boosted", [False, pytest.param(True, marks=needs("lightgbm"))])
 def test_it_learns_and_ranks_what_it_has_not_seen(boosted: bool) -> None:
-    if boosted:
-        pytest.importorskip("lightgbm")
     random = np.random.default_rng(0)
     rows = random.uniform(0, 4, (160, 12))
     times = 2.0 ** (rows[:, 0] + 0.5 * rows[:, 1] - 0.7 * rows[:, 2])

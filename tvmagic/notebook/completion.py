@@ -99,6 +99,8 @@ _TIR_PARTS = ("mod", "trace", "get", "show", "work_on", "copy")
 # What the values of names are that suit a parameter of a primitive.
 _KINDS: dict[str, tuple[type, ...]] = {
     "Loop": (LoopRV,),
+    "LoopRV": (LoopRV,),
+    "BlockRV": (BlockRV,),
     "Loops": (LoopRV,),
     "BlockRef": (BlockRV,),
     "BlocksIn": (BlockRV,),
@@ -199,7 +201,7 @@ def _wanted(cursor: Cursor) -> tuple[tuple[type, ...], list[str]]:
     number = min(cursor.call[1], len(parameters) - 1)
     many = [i for i, p in enumerate(parameters) if p.kind is p.VAR_POSITIONAL and i <= number]
     at = parameters[many[0] if many else number] if parameters else None
-    kind = str(at.annotation).strip("'") if at is not None else ""
+    kind = str(at.annotation).strip("'").rpartition(".")[2] if at is not None else ""  # `ir.IterVar` is `IterVar`
     named = [p for p in parameters[cursor.call[1] :] if p.kind is not p.VAR_POSITIONAL]
     begun = re.search(r"\w$", cursor.before) is not None  # what has to be given is offered if one writes its name
     return _KINDS.get(kind, ()), [p.name for p in named if begun or p.default is not p.empty]
