@@ -429,7 +429,7 @@ class Pass:
         return context.instrumented(self.info, mod, step)
 
     def __repr__(self) -> str:
-        return f"Pass({self.info.name})"
+        return f"Run Module pass: {self.info.name} at the optimization level {self.info.opt_level}"
 
 
 class _MadePass(Pass):
@@ -451,6 +451,9 @@ class ModulePass(_MadePass):
 class PrimFuncPass(_MadePass):
     """A pass that `prim_func_pass` makes of a function from function to function, or of a class."""
 
+    def __repr__(self) -> str:
+        return f"PrimFuncPass({self.info.name}, opt_level={self.info.opt_level})"
+
 
 class Sequential(Pass):
     """Passes run one after the other; each is a step of its own in the record."""
@@ -460,6 +463,11 @@ class Sequential(Pass):
     ) -> None:
         self.passes = tuple(passes)
         super().__init__(name, self._run_all, opt_level, required)
+
+    def __repr__(self) -> str:
+        names = " ".join([*(step.name for step in self.passes), ""])
+        level = f"at the optimization level {self.info.opt_level}"
+        return f"Run Sequential pass: {self.info.name} {level}. The passes will be executed are: [{names}]"
 
     def _run_all(self, mod: IRModule, context: PassContext) -> IRModule:
         for step in self.passes:

@@ -87,10 +87,15 @@ def test_a_part_that_is_not_here_is_refused_when_it_is_used(name: str) -> None:
     for use in (lambda: function(1), lambda: module.table[0], lambda: type("C", (), {})(function[0])):
         with refuses("compat.not_available", error=tvmagic.TVMError):
             use()
-    with refuses("compat.not_available", error=tvmagic.TVMError):
 
-        class _Derived(module.Base):  # pyright: ignore[reportUntypedBaseClass]
-            pass
+    class Derived(module.Base):  # pyright: ignore[reportUntypedBaseClass]
+        @module.register("a name")
+        def method(self) -> int:
+            return 1
+
+    assert Derived.method(None) == 1 and module.template(Derived) is Derived  # type: ignore[arg-type]
+    with refuses("compat.not_available", error=tvmagic.TVMError):
+        Derived()
 
 
 def test_parts_that_are_not_here_are_imported_as_in_files_for_tvm() -> None:

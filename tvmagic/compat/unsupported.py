@@ -6,6 +6,7 @@ one sentence that says what is missing.
 
 from __future__ import annotations
 
+import re
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
@@ -24,11 +25,15 @@ _ARRAYS = "{} is not needed: arrays have `__dlpack__`, and compiled functions ta
 _TIMES = "{} measures networks; here `time_evaluator` of a module and `%bench` measure functions"
 _DOCUMENTS = "{} built Python documents for other printers; `str(node)` and `node.script()` print programs"
 _SOLVERS = "{} solved linear equations and inequalities; here `arith.detect_iter_map` and `arith.deduce_bound` serve"
+_PICTURES = "{} draws TE schedules by Graphviz; here `%graph NAME` draws them"
+_NETWORK_CODE = "{} has code generators for whole networks; here `tvmagic.build` compiles functions"
+_NEWER = "{} is a name of TVM after 0.19; here TensorIR is `tvmagic.tir`, as in TVM 0.19"
 _PLACES_OF_MEMORY = "{} plans the memory of a whole network; here each function allocates its own"
 
 ABSENT: dict[str, str] = {
     **dict.fromkeys(
-        ("relay", "relax", "script.relax", "script.parser.relax", "script.ir_builder.relax", "contrib.graph_executor"), _GRAPHS
+        ("relay", "relax", "script.relax", "script.parser.relax", "script.ir_builder.relax", "contrib.graph_executor",
+         "contrib.graph_runtime"), _GRAPHS
     ),
     **dict.fromkeys(("meta_schedule", "auto_scheduler", "autotvm", "dlight"), _TUNING),
     **dict.fromkeys(("contrib.pickle_memoize", "contrib.popen_pool"), _PYTHON),
@@ -41,7 +46,11 @@ ABSENT: dict[str, str] = {
         _SCHEDULES,
     ),
     **dict.fromkeys(tuple(f"topi.{name}" for name in ("image", "vision", "sparse", "random")), _OPERATORS),
-    "contrib.dlpack": _ARRAYS,
+    **dict.fromkeys(("contrib.dlpack", "contrib.torch"), _ARRAYS),
+    **dict.fromkeys(("s_tir.meta_schedule", "s_tir.dlight"), _TUNING),
+    **dict.fromkeys(("s_tir", "tirx"), _NEWER),
+    "backend": _NETWORK_CODE,
+    "contrib.tedd": _PICTURES,
     "arith.int_solver": _SOLVERS,
     **dict.fromkeys(("script.printer.doc", "script.printer.doc_printer"), _DOCUMENTS),
     "runtime.profiling": _TIMES,
@@ -49,15 +58,19 @@ ABSENT: dict[str, str] = {
     **dict.fromkeys(
         tuple(
             f"contrib.{name}"
-            for name in "cublas cudnn dnnl emcc hexagon hipcc miopen mkl mps nnpack nvcc random rocblas rocm sdaccel thrust".split()
+            for name in "cublas cudnn dnnl emcc hexagon hipcc miopen mkl mps nnpack nvcc random rocblas rocm sdaccel sparse spirv thrust".split()
         ),
         _LIBRARY,
     ),
 }  # fmt: skip
 
 
+# Functions that register what they decorate, or make something else of it: with nothing to register, they return it.
+_DECORATORS = re.compile(r"(register\w*|template|function_pass|module_pass)$")
+
+
 class AbsentName:
-    """A name of a part that is not here. It may be imported and stored; a use of it raises an error."""
+    """A name of a part that is not here. It may be imported, stored, be a base class or decorate; other uses raise an error."""
 
     def __init__(self, name: str, reason: str) -> None:
         self._name, self._reason = name, reason
@@ -76,13 +89,18 @@ class AbsentName:
         return AbsentName(f"{self._name}.{name}", self._reason)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        self._refuse()
+        if not _DECORATORS.search(self._name):
+            self._refuse()
+        return args[0] if len(args) == 1 and not kwargs and callable(args[0]) else lambda function: function
 
     def __getitem__(self, key: Any) -> Any:
         self._refuse()
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
-        self._refuse()
+        def __init__(_: Any, *args: Any, **kwargs: Any) -> None:
+            self._refuse()
+
+        return (type(self._name.rpartition(".")[2], (), {"__init__": __init__}),)
 
     def __instancecheck__(self, instance: object) -> bool:
         return False  # no object here is one

@@ -263,6 +263,10 @@ class Node(Identified):
         """The TVMScript text; the options are those of `tvmagic.script.script`."""
         return _print(self, script=True, **options)
 
+    def astext(self, show_meta_data: bool = True, annotate: Any = None) -> str:
+        """The TVMScript text, as `script(show_meta=show_meta_data)`; `annotate` is not used."""
+        return _print(self, script=True, show_meta=show_meta_data)
+
     def show(self, style: str | None = None, **options: Any) -> None:
         """Print the TVMScript text, coloured if the output can show colours."""
         provided("show")(self, style=style, **options)

@@ -259,7 +259,7 @@ def kernel_data(version: Version, arrays: PageArrays) -> dict[str, Any]:
     _refuse_too_much(op, arrays)  # before there is any array
     built = version.build(TARGET)
     module = linked(built)
-    abi = next(a for a in built.abis if a.name == built.entry_name)
+    abi = next(a for a in built.abis if a.name == built.entry)
     values, _, _ = checker_of(abi).check(tuple(empty_outputs(op.args, arrays.sizes)))
     sizes = zip(abi.sizes, values[len(abi.params) :])
     return {

@@ -57,7 +57,7 @@ def run_on_gpu(built: DeviceModule, arrays: Sequence[Any]) -> str:
         said = answer.strip()[:2000].removeprefix("RuntimeError: ")
         outside = "_ADDRESS" in said
         raise TVMagicError(
-            f"`{built.entry_name}` does not run on {name}: {said}",
+            f"`{built.entry}` does not run on {name}: {said}",
             hint="a kernel may access what is not its own" if outside else None,
             code="runner.gpu_call_failed",
         )

@@ -103,7 +103,7 @@ def host_launches(
 ) -> tuple[list[Any], list[Any], list[np.ndarray]]:
     """The buffers and launches of a call of the entry function in the text `fmt`, and the memory of the arrays whose
     content the first buffers are."""
-    function = built.on_host[built.entry_name]
+    function = built.on_host[built.entry]
     checker = checker_of(function.abi)
     numbers, given, _ = checker.check(tuple(arrays))
     values: dict[Var, Any] = {}

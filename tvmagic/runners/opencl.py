@@ -38,7 +38,5 @@ def run_opencl(built: DeviceModule, arrays: Sequence[Any]) -> None:
     if _has_no_device(answer):
         raise POCL.missing()
     if isinstance(answer, str):
-        raise TVMagicError(
-            f"OpenCL refuses `{built.entry_name}`: {answer.strip()[:2000]}", code="runner.opencl_refused"
-        )
+        raise TVMagicError(f"OpenCL refuses `{built.entry}`: {answer.strip()[:2000]}", code="runner.opencl_refused")
     keep(memories, answer)

@@ -40,7 +40,7 @@ def run_in_qemu(arch: str, cpu: str, built: Module, arrays: Sequence[Any]) -> No
     """
     process = _process(arch, cpu)
     library = _library(process, built, arch)
-    number = next(n for n, abi in enumerate(built.abis) if abi.name == built.entry_name)
+    number = next(n for n, abi in enumerate(built.abis) if abi.name == built.entry)
     abi = built.abis[number]
     checker = checker_of(abi)
     values, given, _ = checker.check(tuple(arrays))

@@ -32,7 +32,7 @@ def run(built: Any, arrays: Sequence[Any]) -> None:
     import wasmtime  # pyright: ignore[reportMissingImports]
 
     module = linked(built)
-    abi = next(a for a in built.abis if a.name == built.entry_name)
+    abi = next(a for a in built.abis if a.name == built.entry)
     strided = [p.buffer is not None and bool(p.buffer.strides) for p in abi.params]
     copies = [
         np.ascontiguousarray(a) if isinstance(a, np.ndarray) and a.ndim and not keep else a
@@ -121,6 +121,6 @@ def _failure(built: Any, module: WasmModule, host: _Instance, status: int) -> TV
     """The error that a status other than 0 stands for."""
     place = module.addresses.get("__tvmagic_error")
     if place is None or not 0 < status <= ERROR_RECORDS:
-        return failure(built.entry_name, built.sites, [], status)
+        return failure(built.entry, built.sites, [], status)
     record = host.read(place + 8 * ERROR_SLOTS * (status - 1), np.zeros(ERROR_SLOTS, "int64")).tolist()
-    return failure(built.entry_name, built.sites, record, status)
+    return failure(built.entry, built.sites, record, status)

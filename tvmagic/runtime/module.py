@@ -110,15 +110,21 @@ class Module:
     def __deepcopy__(self, memo: object) -> Module:
         return self
 
+    def __repr__(self) -> str:
+        return f"Module({self.type_key}, {id(self):x})"
+
+    # Name of the entry function for `get_function`, whichever function it is.
+    entry_name = "__tvm_main__"
+
     @property
-    def entry_name(self) -> str:
-        """The name of the entry function."""
+    def entry(self) -> str:
+        """Name of the entry function among the module's functions."""
         return "main" if "main" in self else self.abis[0].name
 
     @property
     def entry_func(self) -> Kernel:
         """The function that `module(...)` calls."""
-        return self.functions[self.entry_name]
+        return self.functions[self.entry]
 
     def get_function(self, name: str, query_imports: bool = False) -> Kernel:
         """The function `name`; `__tvm_main__` is the entry function."""
@@ -213,6 +219,12 @@ class Module:
         from tvmagic.runtime.saving import export_library
 
         export_library(self, file_name, fcompile, **options)
+
+
+def __getattr__(name: str) -> Any:
+    from tvmagic import find_name
+
+    return find_name(__name__, name)
 
 
 def unpickled(code: bytes, description: str, cpu: str) -> Module:

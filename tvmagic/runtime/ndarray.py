@@ -144,7 +144,10 @@ class NDArray(Identified):
         return len(self._array)
 
     def __repr__(self) -> str:
-        return f"<tvmagic.nd.NDArray shape={self.shape}, {self.device!r}>\n{self._array!r}"
+        return f"<tvm.nd.NDArray shape={self.shape}, {self.device!r}>\n{self._array!r}"
+
+    def __str__(self) -> str:
+        return str(self.numpy())
 
 
 def array(arr: Any, device: Device | None = None) -> NDArray:

@@ -316,6 +316,12 @@ class ComputeOp(BaseComputeOp):
         shape = self.output_shape()
         self._set_outputs([shape] * len(self.body), [b.dtype for b in self.body])
 
+    def __repr__(self) -> str:
+        body, axis, reduced = (", ".join(map(str, nodes)) for nodes in (self.body, self.axis, self.reduce_axis))
+        attrs = ", ".join(f"{visible(str(key))}: {value}" for key, value in self.attrs.items())
+        parts = f"body=[{body}], axis=[{axis}], reduce_axis=[{reduced}], tag={visible(self.tag)}, attrs={{{attrs}}}"
+        return f"compute({visible(self.name)}, {parts})"
+
     def _verify(self) -> None:
         """Reductions only at the top, and the outputs of a tuple reduction of one reduction."""
         first = self.body[0]

@@ -61,6 +61,7 @@ from tvmagic.compat.testing.utils import (
     echo,
     get_dtype_range,
     identity_after,
+    install_request_hook,
     main,
     nop,
     object_use_count,

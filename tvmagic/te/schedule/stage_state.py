@@ -68,7 +68,9 @@ class StageState(ir.Identified):
         return tuple(self.op.reduce_axis)
 
     def __repr__(self) -> str:
-        return f"stage({visible(self.name)})"
+        if self.op is None:
+            return "group-stage(group)"
+        return f"stage({visible(self.origin_op.name)}, {self.op!r})"
 
     def part_span(self, part: str, number: int = 0) -> ir.Span:
         """The place of the stage, and the origin of one of its statements; the first eight outputs have one each."""

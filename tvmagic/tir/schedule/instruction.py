@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Union, get_args, get_origin
@@ -121,11 +121,11 @@ class InstructionKind(Identified):
         is_pure: bool,
         checked_name: str | None,
         prepare: Callable[..., dict[str, Any]] | None,
-        unnamed: Sequence[str] = (),
+        spelling: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
         self.prepare = prepare
-        self.unnamed = unnamed
+        self.spelling = dict(spelling or {})
         self.function = function
         self.method = checked_name or function.__name__
         self.is_pure = is_pure
@@ -210,18 +210,19 @@ def primitive(
     pure: bool = False,
     method: str | None = None,
     prepare: Callable[..., dict[str, Any]] | None = None,
-    unnamed: Sequence[str] = (),
+    spelling: Mapping[str, str] | None = None,
 ) -> Callable[[Any], Any]:
     """Declare a function on the state as the primitive `name`; see the module's text.
 
-    The text of a trace writes the arguments in `unnamed` without their names, as TVM's does.
+    The text of a trace writes the names of arguments as `spelling` has them, as TVM's does: without a name if it is empty.
+    Calls may name them so too.
 
     `prepare(state, arguments)` may bring attributes into the form that the trace keeps: a Python
     function into an `IndexMap`, a buffer's name into its place in the block.
     """
 
     def register(function: Any) -> Any:
-        kind = InstructionKind(name, function, pure, method, prepare, unnamed)
+        kind = InstructionKind(name, function, pure, method, prepare, spelling)
         InstructionKind.registry[name] = kind
         InstructionKind.methods[kind.method] = kind
         for tell in InstructionKind.listeners:
@@ -250,10 +251,9 @@ class Instruction(Identified):
                 continue
             if p.variadic:
                 parts += [argument_text(v, names) for v in value]
-            elif p.name in self.kind.unnamed:
-                parts.append(argument_text(value, names))
             else:
-                parts.append(f"{p.name}={argument_text(value, names)}")
+                name = self.kind.spelling.get(p.name, p.name)
+                parts.append(f"{name}={argument_text(value, names)}" if name else argument_text(value, names))
         if decision is not None:
             parts.append(f"decision={argument_text(decision, names)}")
         call = f"sch.{self.kind.method}({', '.join(parts)})"

@@ -34,9 +34,9 @@ class LinearCongruentialEngine:
             raise WrongTypeError(f"a seed must be an integer, got {a_thing(seed)}", code="schedule.wrong_seed")
         if given == -1:
             given = secrets.randbelow(_MODULUS - 1) + 1
-        if given < 0:
-            raise TVMagicError(f"a seed is -1 or not negative, not {given}", code="schedule.wrong_seed")
-        self.state = (given or 1) % _MODULUS
+        if not 0 < given <= _MODULUS:
+            raise TVMagicError(f"a seed is -1 or from 1 to {_MODULUS}, not {given}", code="schedule.wrong_seed")
+        self.state = given % _MODULUS or 1
 
     def next(self) -> int:
         """The next number, from 0 to 2147483646."""

@@ -488,10 +488,11 @@ def _method(kind: InstructionKind) -> Callable[..., Any]:
     parameters = [p for p in kind.signature.parameters.values() if p.name not in ("state", "random")]
     receiver = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     signature = kind.signature.replace(parameters=[receiver, *parameters])
+    known = {written: name for name, written in kind.spelling.items()}
 
     def method(self: Schedule, *args: Any, **kwargs: Any) -> Any:
         try:
-            bound = signature.bind(self, *args, **kwargs)
+            bound = signature.bind(self, *args, **{known.get(name, name): value for name, value in kwargs.items()})
         except TypeError as error:
             form = f"`{kind.method}{parameters_text(signature)}`"
             raise TVMagicError(

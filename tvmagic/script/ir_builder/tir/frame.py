@@ -8,6 +8,7 @@ from typing import Any
 from tvmagic import ir
 from tvmagic.arith.block_regions import block_access_regions
 from tvmagic.errors import TVMagicError
+from tvmagic.ir.query import variables_in
 from tvmagic.script.ir_builder.base import IRBuilder, IRBuilderFrame
 
 BOOL = ir.DataType("bool")
@@ -200,17 +201,35 @@ class BlockInitFrame(TIRFrame):
     """The `T.init()` part of a block."""
 
     def start(self, builder: IRBuilder) -> BlockInitFrame:
-        block = builder.last(BlockFrame)
+        block = self._block(builder)
         if block is None:
-            raise TVMagicError("`T.init` stands directly inside a block", code="script.init_not_in_block")
+            raise TVMagicError(
+                "`T.init` stands directly inside a block, or in loops there", code="script.init_not_in_block"
+            )
         if block.init is not None:
             raise TVMagicError(f"block `{block.name}` has a second `T.init`", code="script.second_init")
         return self
 
     def finish(self, builder: IRBuilder) -> None:
-        block = builder.last(BlockFrame)
+        block = self._block(builder)
         assert block is not None
-        block.init = as_stmt(self.stmts)
+        init = as_stmt(self.stmts)
+        used = variables_in(init)
+        loops = builder.frames[builder.frames.index(block) + 1 :]
+        around = next((v for loop in loops if isinstance(loop, ForFrame) for v in loop.vars if v in used), None)
+        if around is not None:
+            raise TVMagicError(
+                f"`T.init` of block `{block.name}` uses the variable of loop `{around.name}`: it runs once for each "
+                "instance of the block, not in the loop",
+                code="script.init_in_loop",
+            )
+        block.init = init
+
+    def _block(self, builder: IRBuilder) -> BlockFrame | None:
+        """The innermost block around, if there are only loops between."""
+        frames = (frame for frame in reversed(builder.frames) if frame is not self and not isinstance(frame, ForFrame))
+        block = next(frames, None)
+        return block if isinstance(block, BlockFrame) else None
 
 
 class ForFrame(TIRFrame):

@@ -245,7 +245,7 @@ def cache_read(
     block: BlockRef,
     read_buffer_index: Any,
     storage_scope: str,
-    consumer_blocks: BlocksIn = (),
+    consumer_blocks: BlocksIn | None = None,
 ) -> BlockRef:
     """Copy a buffer that a block reads into a new one in `storage_scope`, which its readers then read.
 
@@ -280,15 +280,16 @@ def cache_read(
     check_storage_scope(storage_scope)
     buffer = region_at(block, read_buffer_index, "reads").buffer
     scope = scope_root(state, block)
-    for reader in consumer_blocks:
+    readers = consumer_blocks or ()
+    for reader in readers:
         if not any(r.buffer is buffer for r in effective_regions(reader.block)[0]):
             raise ScheduleError(
                 f"{reader.label} does not read buffer `{buffer.name}`", reader, code="cache_read.buffer_not_read"
             )
-    place, index, region = read_place(state, scope, buffer, consumer_blocks)
+    place, index, region = read_place(state, scope, buffer, readers)
     first, shape = held_region(scope, place, region)
     copy = copy_in(buffer, storage_scope, shape)
-    consumers: set[ir.Stmt] = {sref.block for sref in consumer_blocks}
+    consumers: set[ir.Stmt] = {sref.block for sref in readers}
     cache = CacheStage(buffer, copy, copy, place, index, consumers=consumers, first=first)
     cache.make(region, storage_scope)
     return put_stage(state, scope, _ReadRewriter(scope, cache, buffer, copy))
@@ -300,7 +301,7 @@ def cache_write(
     block: BlockRef,
     write_buffer_index: Any,
     storage_scope: str,
-    consumer_blocks: BlocksIn = (),
+    consumer_blocks: BlocksIn | None = None,
 ) -> BlockRef:
     """Let a block write a new buffer in `storage_scope`, which another block copies to the old one.
 
@@ -338,13 +339,14 @@ def cache_write(
     check_not_in_place(state, block, buffer, "use cache_inplace")
     scope = scope_root(state, block)
     only_writer(state, scope, buffer)
-    place, index = find_place(state, block, scope, (), consumer_blocks)
+    readers = consumer_blocks or ()
+    place, index = find_place(state, block, scope, (), readers)
     _check_not_read_again(state, scope, block, place)
     relaxed = clipped(relax_region(state, region, block, block.parent, place), analyzer_at(place))
     check_writes_all(state, block, buffer, scope, place, relaxed)
     first, shape = held_region(scope, place, relaxed)
     copy = copy_in(buffer, storage_scope, shape)
-    consumers: set[ir.Stmt] = {sref.block for sref in consumer_blocks}
+    consumers: set[ir.Stmt] = {sref.block for sref in readers}
     cache = CacheStage(copy, buffer, copy, place, index, consumers=consumers, first=first)
     cache.make(relaxed, storage_scope)
     return put_stage(state, scope, _WriteRewriter(scope, block, cache, buffer, copy))

@@ -72,7 +72,7 @@ def get_loops(state: ScheduleState, block: BlockRef) -> Loops:
     return state.loops_of(block)
 
 
-@primitive("GetChildBlocks", pure=True, unnamed=("block_or_loop",))
+@primitive("GetChildBlocks", pure=True, spelling={"block_or_loop": ""})
 def get_child_blocks(state: ScheduleState, block_or_loop: BlockOrLoop) -> Blocks:
     """The blocks directly inside a block's scope or below a loop, in program order.
 
@@ -112,7 +112,7 @@ def _declared_scope(state: ScheduleState, block: StmtSRef) -> BlockScope:
     return BlockScope(state.child_blocks(scope_root(state, block)), declared=True)
 
 
-@primitive("GetOutputBlocks", pure=True)
+@primitive("GetOutputBlocks", pure=True, spelling={"scope_block": "block"})
 def get_output_blocks(state: ScheduleState, scope_block: BlockRef) -> Blocks:
     """The blocks inside `scope_block`, at any depth, that write what is seen outside their own scopes.
 

@@ -190,6 +190,7 @@ def transform_layout(
     buffer: Any,
     index_map: Value,
     pad_value: Any = None,
+    *,
     assume_injective_transform: bool = False,
 ) -> None:
     """Store the elements of a buffer in another order: element `i` goes to `index_map(i)`.

@@ -153,7 +153,7 @@ def _final_iters(realize: ir.BlockRealize, loop: ir.For) -> _Iters:
 def _partial_buffer(buffer: ir.Buffer, axis: int, extent: ir.PrimExpr) -> ir.Buffer:
     shape = list(buffer.shape)
     shape.insert(axis, extent)
-    return new_buffer(buffer, buffer.name + "_rf", shape=shape)
+    return new_buffer(buffer, buffer.name + ".rf", shape=shape)
 
 
 class _IntoPartial(ir.Mutator):
