@@ -106,3 +106,42 @@ def test_calls_have_signatures_of_tvm() -> None:
         sch.transform_layout("C", ("read", 0), lambda i, j: (j, i), None, True)
     sch.cache_read("C", 0, "local", None)
     assert sch.cache_write.__signature__.parameters["consumer_blocks"].default is None  # type: ignore[attr-defined]
+
+
+def test_code_of_kernels_is_an_imported_module() -> None:
+    schedule = te.create_schedule(B.op)
+    for axis, thread in zip(B.op.axis, ("blockIdx.x", "threadIdx.x")):
+        schedule[B].bind(axis, te.thread_axis(thread))
+    (code,) = tvmagic.build(schedule, [A, B], "cuda").imported_modules
+    assert code.type_key == "cuda" and code.get_source().startswith("// PTX by LLVM") and ".entry" in code.get_source()
+    assert code.get_source() == code.get_source("ptx")
+    with refuses("codegen.no_cuda_printer"):
+        code.get_source("cu")
+    (code,) = tvmagic.build(schedule, [A, B], "opencl").imported_modules
+    assert "__kernel" in code.get_source()
+    with refuses("codegen.no_c_printer"):
+        tvmagic.build(te.create_schedule(B.op), [A, B], "c")
+
+
+def test_topi_names_blocks_and_loops_as_tvm() -> None:
+    weight, other = te.placeholder((4, 16), name="W"), te.placeholder((16, 4), name="V")
+    topi = tvmagic.topi
+    dense = te.create_prim_func([A, weight, topi.nn.dense(A, weight)])
+    assert list(dense.attrs["layout_free_buffers"]) == [1] and "for i0, i1, k in" in dense.script()
+    assert "for ax0, ax1, k in" in te.create_prim_func([A, other, topi.matmul(A, other)]).script()
+    for result, names in (
+        (topi.nn.log_softmax(A), ("T_softmax_maxelem", "compute", "compute_1")),
+        (topi.split(A, 2), ("T_split_sections", "T_split_sections_1")),
+        (topi.split(A, [3]), ("T_split", "T_split_1")),
+    ):
+        sch = tir.Schedule(te.create_prim_func([A, *(result if isinstance(result, list) else [result])]))
+        assert all(sch.get_block(name) for name in names)
+    padded = te.create_prim_func([A, topi.nn.pad(A, (0, 0), (0, 2))])
+    assert "T.if_then_else(0 <= v_i1 and v_i1 < 16, " in padded.script()
+
+
+def test_quotients_stay_unless_asked() -> None:
+    x = tir.Var("x", "float32")
+    assert str(tvmagic.arith.Analyzer().simplify(x / 3.0)) == "x / T.float32(3.0)"
+    assert str(tvmagic.arith.Analyzer(fast_math=True).simplify(x / 3.0)).startswith("x * T.float32(0.333")
+    assert str(tvmagic.arith.Analyzer().simplify(x - x)) == "T.float32(0.0)"

@@ -74,6 +74,7 @@ class Analyzer:
         self, ranges: Mapping[Var, Range] | None = None, fast_math: bool = False, trusting: bool = False
     ) -> None:
         self.fast_math = fast_math
+        self.inexact_reciprocals = fast_math  # whether `x / 3.0` becomes a product
         self.trusting = trusting
         self.wraps = Wrapping(lambda e: self.bounds.visit(e))
         self.structure = Structure()

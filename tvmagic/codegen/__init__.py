@@ -133,6 +133,12 @@ def compile_module(mod: Any, target: Any = None, check_bounds: bool = False) -> 
     from tvmagic.tir.transform.expressions.widen_index import widened as widen
 
     target = resolved(target)
+    if target.kind.name == "c":
+        raise BuildError(
+            "cannot write C: there is no C printer",
+            hint="build for `llvm`: `get_source('asm')` is the assembly, `get_source('ll')` LLVM's IR",
+            code="codegen.no_c_printer",
+        )
     prepared = _prepared(mod, target)
     last = _late(prepared, target, check_bounds)
     if target.has_kernels:

@@ -57,7 +57,7 @@ def reciprocal(S: Any, e: Div) -> PrimExpr | None:
         return None
     factor = 1.0 / e.b.value
     exact = abs(math.frexp(e.b.value)[0]) == 0.5 and round_float(factor, e.b.dtype) == factor and math.isfinite(factor)
-    return _mul(e.a, make_const(e.b.dtype, factor)) if exact or S.parent.fast_math else None
+    return _mul(e.a, make_const(e.b.dtype, factor)) if exact or S.parent.inexact_reciprocals else None
 
 
 def split_multiple(S: Any, e: FloorDiv) -> PrimExpr | None:

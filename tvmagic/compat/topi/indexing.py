@@ -24,6 +24,7 @@ def split(ary: Tensor, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     size = ary.shape[place]
     if isinstance(indices_or_sections, (list, tuple)):
         begins: list[Any] = [0, *indices_or_sections]
+        name = "T_split"
     else:
         count, total = get_const_int(indices_or_sections), get_const_int(size)
         if count < 1 or total % count:
@@ -31,11 +32,12 @@ def split(ary: Tensor, indices_or_sections: Any, axis: int = 0) -> list[Any]:
                 f"{total} elements cannot be split into {count} parts of one size", code="topi.not_divisible"
             )
         begins = list(range(0, total, total // count))
+        name = "T_split_sections"
     ends = [*begins[1:], size]
 
     def part(begin: Any, end: Any) -> Any:
         shape = [*ary.shape[:place], Analyzer().simplify(ir.expr(end - begin)), *ary.shape[place + 1 :]]
-        return _made(shape, lambda *i: ary(*i[:place], i[place] + begin, *i[place + 1 :]), "T_split")
+        return _made(shape, lambda *i: ary(*i[:place], i[place] + begin, *i[place + 1 :]), name)
 
     return [part(begin, end) for begin, end in zip(begins, ends)]
 

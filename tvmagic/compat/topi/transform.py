@@ -172,8 +172,8 @@ def matmul(a: Tensor, b: Tensor, transp_a: bool = False, transp_b: bool = False)
         )
     k = te.reduce_axis((0, depth), name="k")
 
-    def value(i: PrimExpr, j: PrimExpr) -> Any:
-        left = a(k, i) if transp_a else a(i, k)
-        return te.sum(left * (b(j, k) if transp_b else b(k, j)), axis=k)
+    def value(*at: PrimExpr) -> Any:
+        left = a(k, at[0]) if transp_a else a(at[0], k)
+        return te.sum(left * (b(at[1], k) if transp_b else b(k, at[1])), axis=k)
 
-    return te.compute((rows, columns), value, name="T_matmul", tag="matmul")
+    return te.compute((rows, columns), value, name="T_matmul", tag="matmul", varargs_names=["ax0", "ax1"])

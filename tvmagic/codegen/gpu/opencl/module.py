@@ -88,6 +88,37 @@ class DeviceModule(Module):
         """What kind of module it is."""
         return str(self.target.kind.name)
 
+    @property
+    def imported_modules(self) -> list[Any]:
+        """The code of its kernels, as one module: programs written for TVM print `imported_modules[0].get_source()`."""
+        return [KernelCode(self)]
+
+
+@dataclass(frozen=True)
+class KernelCode:
+    """The code of a device module's kernels."""
+
+    module: DeviceModule
+
+    @property
+    def type_key(self) -> str:
+        """What kind of module it is."""
+        return self.module.type_key
+
+    def get_source(self, fmt: str = "") -> str:
+        """The text of the kernels: PTX for NVIDIA's GPUs, OpenCL C for others. Raises BuildError for `cu`, CUDA C."""
+        if fmt in ("cu", "cuda"):
+            raise BuildError(
+                "there is no CUDA C: tvmagic has no CUDA printer",
+                hint="`get_source('ptx')` is PTX, `get_source('cl')` OpenCL C",
+                code="codegen.no_cuda_printer",
+            )
+        if self.module.target.is_nvptx and fmt in ("", "ptx"):
+            return "// PTX by LLVM, not CUDA C: tvmagic has no CUDA printer\n" + self.module.get_source("asm")
+        return self.module.get_source(fmt)
+
+    inspect_source = get_source
+
 
 @deep
 def _functions(mod: ir.IRModule) -> dict[str, DeviceFunction]:

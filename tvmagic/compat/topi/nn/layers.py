@@ -41,10 +41,8 @@ def pad(
     def value(*indices: PrimExpr) -> Any:
         conditions: list[PrimExpr] = []
         for index, size, a, b in zip(indices, data.shape, pad_before, behind):
-            if not analyzer.can_prove_equal(a, 0):
-                conditions.append(ops.greater_equal(index, a))
-            if not analyzer.can_prove_equal(b, 0):
-                conditions.append(ops.less(index - a, size))
+            if not (analyzer.can_prove_equal(a, 0) and analyzer.can_prove_equal(b, 0)):
+                conditions += [ops.greater_equal(index, a), ops.less(index, size + a)]
         moved = [index if analyzer.can_prove_equal(a, 0) else index - a for index, a in zip(indices, pad_before)]
         return ops.if_then_else(ops.all(*conditions), data(*moved), filling) if conditions else data(*moved)
 
@@ -66,13 +64,14 @@ def matmul(
     _check_depths(depth, inner)
     k = te.reduce_axis((0, depth), name="k")
 
-    def product(i: PrimExpr, j: PrimExpr) -> Any:
-        left = tensor_a(k, i) if transpose_a else tensor_a(i, k)
-        right = tensor_b(j, k) if transpose_b else tensor_b(k, j)
+    def product(*at: PrimExpr) -> Any:
+        left = tensor_a(k, at[0]) if transpose_a else tensor_a(at[0], k)
+        right = tensor_b(at[1], k) if transpose_b else tensor_b(k, at[1])
         return te.sum(ops.cast(kind, left) * ops.cast(kind, right), axis=k)
 
     name = f"T_matmul_{'T' if transpose_a else 'N'}{'T' if transpose_b else 'N'}"
-    result = te.compute((rows, columns), product, name=name, tag="dense" if name.endswith("NT") else "matmul")
+    kind_of_product, free = "dense" if name.endswith("NT") else "matmul", {"layout_free_placeholders": [tensor_b]}
+    result = te.compute((rows, columns), product, name=name, tag=kind_of_product, attrs=free)
     if bias is None:
         return result
     return te.compute(result.shape, lambda i, j: result(i, j) + ops.cast(kind, bias(j)), tag=tag.BROADCAST)
@@ -170,14 +169,13 @@ def log_softmax(x: Tensor, axis: int = -1) -> Any:
     total = te.compute(
         outer,
         lambda *i: te.sum(ops.exp(x(*i[:place], k[1], *i[place:]) - most(*i)), axis=k[1]),
-        name="T_softmax_expsum",
     )
 
     def value(*i: PrimExpr) -> Any:
         rest = [*i[:place], *i[place + 1 :]]
         return x(*i) - most(*rest) - ops.log(total(*rest))
 
-    return te.compute(x.shape, value, name="T_log_softmax", attrs={"axis": place})
+    return te.compute(x.shape, value, attrs={"axis": place})
 
 
 def batch_norm(
