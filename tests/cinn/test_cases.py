@@ -226,17 +226,9 @@ def test_a_reduction_stays() -> None:
     assert done.schedule_block_graph.block_ids() == ["Z", "R", "C"]
     (a,) = arrays([(4, 6)])
     np.testing.assert_allclose(run(done.ir_schedule.func, [a], (4,))[0], (a * a).sum(1) + 1, rtol=1e-5)
-    assert [n.facts["condition"] for n in notes(text) if not n.facts["inlined"]] == [
-        "only_writer",
-        "not_reduction",
-        "not_output",
-    ]
-    assert [(n.facts["block"], n.facts["reason"]) for n in notes(text)] == [
-        ("B", ""),
-        ("Z", "`R` is stored by `R` too"),
-        ("R", "`R` reduces over `i1`"),
-        ("C", "`C` is among the outputs"),
-    ]
+    conditions = {n.facts["block"]: n.facts.get("condition") for n in notes(text) if not n.facts["inlined"]}
+    assert conditions == {"Z": "only_writer", "R": "not_reduction", "C": "not_output"}
+    assert [n.facts["block"] for n in notes(text) if n.facts["inlined"]] == ["B"]
 
 
 def notes(text: str, **options) -> list[passes.Note]:
@@ -272,7 +264,7 @@ def test_a_branch_stays() -> None:
     )
     done = inlined(text)
     assert done.schedule_block_graph.block_ids() == ["B", "C"]
-    assert notes(text)[0].facts["condition"] == "no_branch"
+    assert next(n for n in notes(text) if n.facts["block"] == "B").facts["condition"] == "no_branch"
     (a,) = arrays([(8,)])
     expected = np.where(np.arange(8) < 4, a, 0) + 1
     np.testing.assert_allclose(run(done.ir_schedule.func, [a], (8,))[0], expected, rtol=1e-5)
@@ -310,7 +302,7 @@ def test_an_extern_call_is_skipped() -> None:
     text = program(vector("B", 'B[i0] = call_extern("sqrtf", A[i0])'), vector("C", "C[i0] = (B[i0] + 1.0f)"))
     done = inlined(text)
     assert done.schedule_block_graph.block_ids() == ["B", "C"]
-    facts = notes(text)[0].facts
+    facts = next(n.facts for n in notes(text) if n.facts["block"] == "B")
     assert (facts["condition"], facts["inlined"]) == ("no_extern_call", False)
 
 
@@ -419,10 +411,10 @@ def test_the_graph_and_its_walks() -> None:
     assert {n.id for n in graph["F"].upstream_nodes()} == set("BXCD")
     assert {n.id for n in graph["X"].downstream_nodes()} == set("DF")
     order: list[str] = []
-    graph.dfs_topo_walk(lambda node: order.append(node.id))
+    graph.dfs_topo_walk(lambda node: order.append(node.id), is_reverse=False)
     assert order == ["B", "C", "X", "D", "F"]
     backward: list[str] = []
-    graph.dfs_topo_walk(lambda node: backward.append(node.id), is_reverse=True)
+    graph.dfs_topo_walk(lambda node: backward.append(node.id))
     assert backward[0] == "F" and backward.index("D") < backward.index("B")
     with refuses("cinn.schedule.unknown_block"):
         graph["Q"]
@@ -432,7 +424,7 @@ def test_the_record_names_every_block_tried() -> None:
     text = program(A_B, vector("C", "C[i0] = B[i0]"))
     with passes.recording() as record:
         inlined(text)
-    assert [n.facts["block"] for n in record.notes("cinn.auto_inline")] == ["B", "C"]
+    assert [n.facts["block"] for n in record.notes("cinn.auto_inline")] == ["C", "B"]
     assert [step.name for step in record] == ["DoComputeInline", "compute_inline"]
     assert record["DoComputeInline"].changed
 

@@ -105,10 +105,10 @@ class ScheduleBlockGraph:
         """The blocks on which no other depends."""
         return [n for n in self if not n.consumers]
 
-    def dfs_topo_walk(self, handler: Callable[[ScheduleBlockNode], object], is_reverse: bool = False) -> None:
-        """Call `handler` on each node after all its producers, going on into consumers first.
+    def dfs_topo_walk(self, handler: Callable[[ScheduleBlockNode], object], is_reverse: bool = True) -> None:
+        """Call `handler` on each node after all its consumers, going on into producers first.
 
-        With `is_reverse` each node comes after all its consumers.
+        Without `is_reverse` each node comes after all its producers.
         """
         before, after = ("consumers", "producers") if is_reverse else ("producers", "consumers")
         waiting = {node: len(getattr(node, before)) for node in self}

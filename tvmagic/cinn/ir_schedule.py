@@ -116,7 +116,7 @@ class IRSchedule:
                 )
         if not is_cinn_form(mod):
             mod = mod.replace(functions={v: to_cinn(f) for v, f in mod.functions.items()})
-        self.schedule = Schedule(mod, seed=seed)
+        self.schedule = Schedule(mod, seed=1 if seed == 0 else seed)
 
     if not TYPE_CHECKING:
 

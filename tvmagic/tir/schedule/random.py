@@ -20,6 +20,13 @@ _MULTIPLIER = 48271
 _MODULUS = 2147483647
 
 
+def check_seed(seed: Any) -> None:
+    """Raise TVMagicError for a number that TVM refuses as the seed of a schedule: it takes -1 and 1 to 2147483647."""
+    given = as_integer(seed)
+    if given is not None and given != -1 and not 0 < given <= _MODULUS:
+        raise TVMagicError(f"a seed is -1 or from 1 to {_MODULUS}, not {given}", code="schedule.wrong_seed")
+
+
 class LinearCongruentialEngine:
     """A stream of random numbers from a seed; -1 (or None) takes a seed from the system."""
 
@@ -34,9 +41,9 @@ class LinearCongruentialEngine:
             raise WrongTypeError(f"a seed must be an integer, got {a_thing(seed)}", code="schedule.wrong_seed")
         if given == -1:
             given = secrets.randbelow(_MODULUS - 1) + 1
-        if not 0 < given <= _MODULUS:
-            raise TVMagicError(f"a seed is -1 or from 1 to {_MODULUS}, not {given}", code="schedule.wrong_seed")
-        self.state = given % _MODULUS or 1
+        if given < 0:
+            raise TVMagicError(f"a seed is -1 or not negative, not {given}", code="schedule.wrong_seed")
+        self.state = (given or 1) % _MODULUS
 
     def next(self) -> int:
         """The next number, from 0 to 2147483646."""

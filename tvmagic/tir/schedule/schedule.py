@@ -27,7 +27,7 @@ from tvmagic.tir.schedule.instruction import (
     flat,
 )
 from tvmagic.tir.schedule.new_origins import record_new_origins
-from tvmagic.tir.schedule.random import LinearCongruentialEngine
+from tvmagic.tir.schedule.random import LinearCongruentialEngine, check_seed
 from tvmagic.tir.schedule.state import ScheduleState
 from tvmagic.tir.schedule.trace import Trace
 
@@ -104,6 +104,7 @@ class Schedule(ir.Identified):
         self.state = ScheduleState(mod, debug_mask=debug_mask, enable_check=enable_check)
         self.trace = Trace()
         self.error_render_level = error_render_level
+        check_seed(seed)
         self._random = LinearCongruentialEngine(seed)
         self._values: dict[Any, Any] = {}
         self._working_on = self._first_function()
@@ -148,6 +149,7 @@ class Schedule(ir.Identified):
 
     def seed(self, seed: int) -> None:
         """Start the random samples again."""
+        check_seed(seed)
         self._random.seed(seed)
 
     def fork_seed(self) -> int:
