@@ -173,6 +173,8 @@ _PROVIDERS = {
     "analyzer": "arith.analyzer:Analyzer",
     "array": "runtime.ndarray:of_numpy",
     "buffer contents": "compat.contents.analysis:BufferContents",
+    "cinn text": "cinn.text.printer:cinn_text",
+    "classic text": "script.printer.classic_text:classic",
     "contrib functions": "compat.contrib.functions:register",
     "flat index": "tir.transform.memory.flat_index:FlatIndex",
     "graph types": "compat.graph_types:TensorType",

@@ -8,20 +8,14 @@ from typing import Any
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Span
 from tvmagic.notebook.text import LineOrigins, Program, node_program
-from tvmagic.operators.scheduling import program_of_schedule
 
 _MARKS = {1: " bound to a thread", 5: " unrolled", 6: " vectorized", 7: " parallel", 8: " tensorized"}
-
-
-def is_te_schedule(value: Any) -> bool:
-    """Whether `value` is a TE schedule."""
-    return hasattr(value, "stages") and hasattr(value, "stage_map")
 
 
 def schedule_program(sch: Any, notation: str | None = None) -> Program:
     """The loops of a schedule; if it is not complete, its stages with the reason."""
     try:
-        return node_program(program_of_schedule(sch), notation)
+        return node_program(sch.lower(), notation)
     except TVMagicError as error:
         program = stages_program(sch)
         program.lines.append(f"# no loops yet: {error.message}")

@@ -13,7 +13,7 @@ from tvmagic import te
 from tvmagic.codegen import has_llvm, last_program
 from tvmagic.errors import TVMagicError, WrongTypeError, a_thing, visible
 from tvmagic.ir import IntImm, IRModule, PrimExpr, PrimFunc, Var
-from tvmagic.ir.program_form import is_cinn_form
+from tvmagic.ir.schedulable import Schedulable, notation_of
 from tvmagic.lazy import cached_property
 from tvmagic.notation.source import Source, known_sources
 from tvmagic.operators.access_bounds import Accesses
@@ -94,7 +94,7 @@ class Operator(Asked):
         self.assertions: tuple[Assertion, ...] = ()
         self.example_inputs: Any = None
         self._check_bounds: bool | None = None
-        self.notation = "cinn" if is_cinn_form(prim_func) else "tvmscript"
+        self.notation = notation_of(prim_func)
         self.versions: dict[str, Version] = {}
         self.attempt: Version | None = None
         self._plain: Version | None = None
@@ -280,8 +280,8 @@ class Operator(Asked):
             schedule = schedule.schedule
         if isinstance(schedule, Edited):
             return schedule.lower()
-        if hasattr(schedule, "mod"):
-            schedule = schedule.mod
+        if isinstance(schedule, Schedulable) and not schedule.needs_args:
+            schedule = schedule.lower()
         if isinstance(schedule, IRModule) and len(schedule.functions) == 1:  # a call keeps its arrays apart
             schedule = next(iter(schedule.functions.values()))
         if isinstance(schedule, (PrimFunc, IRModule)):

@@ -177,8 +177,7 @@ class Version:
 def function_of(value: Any) -> PrimFunc | None:
     """Return the function of a module, of a schedule of TensorIR or CINN, or of a tiling of Ascend. None unless there is exactly one."""
     if not isinstance(value, (PrimFunc, IRModule)):
-        lowered = value.lower() if isinstance(value, Schedulable) else getattr(value, "mod", None)
-        value = lowered if isinstance(lowered, (PrimFunc, IRModule)) else None
+        value = value.lower() if isinstance(value, Schedulable) and not value.needs_args else None
     if isinstance(value, IRModule):
         functions = [f for f in value.functions.values() if isinstance(f, PrimFunc)]
         value = functions[0] if len(functions) == 1 else None
