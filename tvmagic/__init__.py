@@ -183,6 +183,7 @@ _PROVIDERS = {
     "pass options": "tir.transform:all_passes",
     "print": "script.printer:print_node",
     "show": "script:show",
+    "step editor": "notebook.editor:offer",
     "target": "target:Target",
     "te records": "te.serialization:register_records",
     "tensor intrinsics": "tir.tensor_intrin:register_others",

@@ -18,6 +18,7 @@ from tvmagic.ascend.optypes import OP_TYPES, OpType, op_type
 from tvmagic.ascend.sizes import Size, SizeLike
 from tvmagic.errors import DiagnosticError, a_thing, did_you_mean, no_such_name
 from tvmagic.ir import Span
+from tvmagic.ir.views import viewed
 
 
 class AscendError(DiagnosticError):
@@ -314,6 +315,7 @@ class AscNode:
         return f"{self.name}: {self.type}"
 
 
+@viewed("ascend graph")
 class AscGraph:
     """A graph of nodes over axes.
 

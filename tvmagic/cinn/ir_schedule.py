@@ -38,6 +38,7 @@ from tvmagic.errors import TVMagicError, a_thing, no_such_name
 from tvmagic.ir import Block, BlockRealize, For, ForKind, GlobalVar, IntImm, IRModule, PrimExpr, PrimFunc, Stmt, Var
 from tvmagic.ir.numpy_types import as_integer
 from tvmagic.ir.schedulable import Schedulable
+from tvmagic.ir.views import viewed
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.instruction import BlockRV, LoopRV
@@ -64,6 +65,7 @@ _USED = (
 )  # they declare the steps
 
 
+@viewed("cinn program")
 class ModuleExpr(Schedulable):
     """What a schedule works on: the bodies of a module's functions, in order."""
 
@@ -83,6 +85,7 @@ class ModuleExpr(Schedulable):
         return "\n".join(cinn_text(numbered_root(f, n), head=False) for n, f in enumerate(functions))
 
 
+@viewed("cinn schedule")
 class IRSchedule(Schedulable):
     """The blocks of a program and the steps that transform them.
 

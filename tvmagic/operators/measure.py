@@ -14,6 +14,7 @@ import numpy as np
 
 from tvmagic.errors import BoundsError, TVMagicError
 from tvmagic.eval.cost import count
+from tvmagic.ir.views import viewed
 from tvmagic.operators.arrays import empty_outputs, size_values
 from tvmagic.operators.comparison import CheckResult, as_list, combined, compare, expected_values
 from tvmagic.operators.cpu_contention import Sharing, rest
@@ -253,6 +254,7 @@ class Work:
     bits: int
 
 
+@viewed("benchmark")
 @dataclass
 class Benchmark:
     """Times of versions of an operator, then of what they are compared with.

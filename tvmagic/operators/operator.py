@@ -14,6 +14,7 @@ from tvmagic.codegen import has_llvm, last_program
 from tvmagic.errors import TVMagicError, WrongTypeError, a_thing, visible
 from tvmagic.ir import IntImm, IRModule, PrimExpr, PrimFunc, Var
 from tvmagic.ir.schedulable import Schedulable, notation_of
+from tvmagic.ir.views import viewed
 from tvmagic.lazy import cached_property
 from tvmagic.notation.source import Source, known_sources
 from tvmagic.operators.access_bounds import Accesses
@@ -45,6 +46,7 @@ USUAL_SIZE = 256
 MOST_ITERATIONS = 1 << 22
 
 
+@viewed("operator")
 class Operator(Asked):
     """A computation from input arrays to output arrays.
 

@@ -12,6 +12,7 @@ import numpy as np
 from tvmagic.errors import TVMagicError, visible
 from tvmagic.ir import IRModule, PrimFunc
 from tvmagic.ir.schedulable import Schedulable
+from tvmagic.ir.views import viewed
 from tvmagic.notation.source import Source
 from tvmagic.operators.arrays import as_array, check_inputs, evaluate_size, share_memory, size_values
 from tvmagic.operators.fast_path import QuickCall, quick_call
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 SLOW_SECONDS = 1.0  # of a call of the plain loops, from which a line says that they can be scheduled at once
 
 
+@viewed("version")
 class Version:
     """An operator with a schedule. Built when it is first called.
 

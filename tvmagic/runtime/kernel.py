@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tvmagic.errors import BoundsError, TVMagicError
+from tvmagic.ir.views import viewed
 from tvmagic.runtime.abi import ERROR_RECORDS, ERROR_SLOTS, TOO_NARROW
 from tvmagic.runtime.arguments import ArrayParam, Checker, ScalarParam
 from tvmagic.runtime.callback_errors import take_exception
@@ -48,6 +49,7 @@ def failure(name: str, sites: list[Any], record: list[int], status: int) -> TVMa
     return error_of(sites[number - 1], record[1:])
 
 
+@viewed("compiled function")
 class Kernel:
     """A compiled function.
 

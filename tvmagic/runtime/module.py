@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvmagic.errors import BuildError, TVMagicError, WrongNameError
+from tvmagic.ir.views import viewed
 from tvmagic.lazy import cached_property
 from tvmagic.runtime.abi import ERROR_RECORDS, ERROR_SLOTS
 from tvmagic.runtime.kernel import Kernel
@@ -16,6 +17,7 @@ from tvmagic.runtime.timing import BenchmarkResult, time_evaluator
 __all__ = ["BenchmarkResult", "Module"]
 
 
+@viewed("compiled module")
 class Module:
     """Compiled functions by name.
 

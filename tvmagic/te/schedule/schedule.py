@@ -10,6 +10,7 @@ from tvmagic.ir import Identified, IterVar, Reduce, Stmt
 from tvmagic.ir.deep_recursion import deep
 from tvmagic.ir.numpy_types import as_flag
 from tvmagic.ir.schedulable import Schedulable
+from tvmagic.ir.views import viewed
 from tvmagic.passes import PassContext, Record, recording, user_span
 from tvmagic.te.schedule.graph import create_read_graph, get_sub_graph, post_dfs_order
 from tvmagic.te.schedule.stage import AttachType, Stage
@@ -39,6 +40,7 @@ def create_schedule(ops: Any) -> Schedule:
     return schedule
 
 
+@viewed("te schedule")
 class Schedule(Identified, Schedulable):
     """The stages, in an order in which each comes after what it reads.
 

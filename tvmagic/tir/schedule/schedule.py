@@ -16,6 +16,7 @@ from tvmagic.ir.node import new_origin
 from tvmagic.ir.numpy_types import as_flag, as_integer
 from tvmagic.ir.prim_expr import check_64_bits
 from tvmagic.ir.schedulable import Schedulable
+from tvmagic.ir.views import viewed
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.guards import is_list, is_mapping, is_row, is_tuple
@@ -64,6 +65,7 @@ _ATTRIBUTE_KINDS: dict[str, Callable[[Any], bool]] = {
 }
 
 
+@viewed("tir schedule")
 class Schedule(ir.Identified, Schedulable):
     """A program, and the calls that transform it step by step.
 
