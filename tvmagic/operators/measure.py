@@ -18,7 +18,7 @@ from tvmagic.ir.views import viewed
 from tvmagic.operators.arrays import empty_outputs, size_values
 from tvmagic.operators.comparison import CheckResult, as_list, combined, compare, expected_values
 from tvmagic.operators.cpu_contention import Sharing, rest
-from tvmagic.operators.index_wraps import wrapping_indices
+from tvmagic.operators.index_overflow import wrapping_indices
 from tvmagic.operators.inputs import make_inputs
 from tvmagic.operators.lost_digits import lost_digits
 from tvmagic.operators.moving_ranges import has_moving_loops, steps_run

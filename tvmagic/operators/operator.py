@@ -26,7 +26,7 @@ from tvmagic.operators.arrays import (
     size_values,
     symbols_of,
 )
-from tvmagic.operators.asked import Asked
+from tvmagic.operators.attribute_suggestions import AttributeSuggestions
 from tvmagic.operators.codegen_steps import add_code_steps
 from tvmagic.operators.partial_pipeline import Edited
 from tvmagic.operators.preconditions import Preconditions
@@ -47,7 +47,7 @@ MOST_ITERATIONS = 1 << 22
 
 
 @viewed("operator")
-class Operator(Asked):
+class Operator(AttributeSuggestions):
     """A computation from input arrays to output arrays.
 
     Made by a `%%tensor` cell or by `tvmagic.operators.operator(name, text)`. Calling it with NumPy arrays (or anything with
@@ -161,7 +161,7 @@ class Operator(Asked):
     @cached_property
     def left_unwritten(self) -> tuple[bool, ...]:
         """For each output, whether elements of it may be left without a value; True of a TensorIR function's alone."""
-        from tvmagic.operators.unwritten import left_unwritten
+        from tvmagic.operators.uninitialized_outputs import left_unwritten
 
         return left_unwritten(self.prim_func, self.inputs, self.outputs)
 
