@@ -229,7 +229,7 @@ def install(shell: Any) -> Callable[[], None]:
     def register(cls: type, name: str) -> None:
         view = VIEWS[name]
         add(formatters["text/html"], cls, lambda value: _safely(view, value, "html"))
-        add(formatters["text/plain"], cls, lambda value, p, cycle: p.text(_plain(view, value, p)))
+        add(formatters["text/plain"], cls, lambda value, p, cycle: p.text(_plain_text(view, value, p)))
         if view in (_version_view, Passes):
             add(bundle, cls, lambda value, **_: view(value)._repr_mimebundle_())
 
@@ -252,7 +252,7 @@ def _show(text: str, node: Any, style: str | None) -> None:
     display(Listing(text, "python" if node is None else "tvmscript"))
 
 
-def _plain(view: Callable[[Any], Shown], value: Any, printer: Any) -> str:
+def _plain_text(view: Callable[[Any], Shown], value: Any, printer: Any) -> str:
     """The view as text; inside a list or a dictionary the `repr` alone."""
     outermost = len(getattr(printer, "stack", ())) <= 1
     return _safely(view, value, "text") if outermost else repr_text(value)

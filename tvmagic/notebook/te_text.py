@@ -30,7 +30,7 @@ def stages_program(sch: Any, ranges: Mapping[Any, Any] | None = None) -> Program
     origins: list[LineOrigins] = []
     numbers: list[tuple[int, ...]] = []
     for stage in sch.stages:
-        place = _place(stage)
+        place = _attach_text(stage)
         span = stage.op.span
         origin: LineOrigins = ((span.source, span.line),) if span is not None else ()
         lines.append(f"stage {stage.op.name}: {place}")
@@ -47,7 +47,7 @@ def stages_program(sch: Any, ranges: Mapping[Any, Any] | None = None) -> Program
 def stage_lines(stage: Any, ranges: Mapping[Any, Any] | None = None) -> list[str]:
     """A stage as lines: where it is computed, and its loops."""
     name = stage.op.name if stage.op is not None else "group"
-    return [f"stage {name}: {_place(stage)}", *_loop_lines(stage, ranges)]
+    return [f"stage {name}: {_attach_text(stage)}", *_loop_lines(stage, ranges)]
 
 
 def _loop_lines(stage: Any, ranges: Mapping[Any, Any] | None) -> Iterator[str]:
@@ -60,7 +60,7 @@ def _loop_lines(stage: Any, ranges: Mapping[Any, Any] | None) -> Iterator[str]:
         yield f"    {word} {iv.var.name}{extent}{_MARKS.get(kind, '')}"
 
 
-def _place(stage: Any) -> str:
+def _attach_text(stage: Any) -> str:
     if stage.attach_stage is not None and stage.attach_ivar is not None:
         return f"at {stage.attach_stage.op.name}, loop {stage.attach_ivar.var.name}"
     return {"INLINE": "to be inlined", "INLINED_ALREADY": "inlined"}.get(stage.attach_type.name, "at the root")

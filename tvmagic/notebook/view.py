@@ -362,7 +362,7 @@ class _Maker:
         for number, thread in enumerate(a.threads):
             gone = [t for t in self.threads.members(thread) if thread in self.threads.groups and t not in left]
             if gone:
-                for inner in _inside(lines, number):
+                for inner in _indented_below(lines, number):
                     self.threads.stand_for(a.threads[inner], gone)
         for thread in b.threads:
             self.threads.take_over(thread)
@@ -399,7 +399,7 @@ class _Maker:
         return list(groups), [tuple(sorted([numbers[p] for p in parents[t]])) for t in numbers]
 
 
-def _inside(lines: Sequence[str], number: int) -> Iterator[int]:
+def _indented_below(lines: Sequence[str], number: int) -> Iterator[int]:
     """The numbers of the lines that are indented below a line."""
     depth = len(lines[number]) - len(lines[number].lstrip())
     for inner in range(number + 1, len(lines)):

@@ -190,7 +190,7 @@ def measure_in_turns(
     """
     numbers: list[int] = []
     for call in calls:
-        once = _once(call)
+        once = _seconds_per_call(call)
         numbers.append(max(1, int(seconds / turns / repeats / once)))
     runs: list[list[float]] = [[] for _ in calls]
     waits = [Sharing() for _ in calls]
@@ -205,7 +205,7 @@ def measure_in_turns(
     return [Timing(statistics.median(t), min(t), n * len(t), w.share) for n, t, w in zip(numbers, runs, waits)]
 
 
-def _once(call: Callable[[], Any]) -> float:
+def _seconds_per_call(call: Callable[[], Any]) -> float:
     """About how many seconds a call takes: of a few, as threads that sleep have to wake for the first."""
     least = float("inf")
     for _ in range(3):

@@ -152,7 +152,7 @@ class Version:
             check_inputs(op.name, [*op.inputs, *op.outputs], [*values, *arrays])
         if arrays is None:
             self._run(op.arguments(values, outputs))
-        elif self._apart(values, arrays):
+        elif self._is_disjoint(values, arrays):
             op.start(values, arrays)
             self._run(op.arguments(values, arrays))
         else:
@@ -161,7 +161,7 @@ class Version:
             for array, result in zip(arrays, fresh):
                 np.copyto(array, result)
 
-    def _apart(self, values: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> bool:
+    def _is_disjoint(self, values: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> bool:
         """Whether no output shares memory with another argument, other than an input that it is the update of."""
         op = self.operator
         pairs = [(t, a) for t, a in zip(op.outputs, outputs)]

@@ -104,7 +104,7 @@ class Kernel:
             return self._checked(args)
         if self.quick(args):
             return None
-        arrays, made = self._plain(args)
+        arrays, made = self._as_arrays(args)
         if arrays is None or (status := fast(self._description, *arrays)) in (NOT_CHECKED, TOO_NARROW):
             return self._checked(args)
         if status:
@@ -122,7 +122,7 @@ class Kernel:
             self.fail(status)
         return False
 
-    def _plain(self, args: tuple[Any, ...]) -> tuple[list[Any] | None, list[Any]]:
+    def _as_arrays(self, args: tuple[Any, ...]) -> tuple[list[Any] | None, list[Any]]:
         """NumPy arrays for all parameters, and those made here for outputs left out; None if the quick way
         takes them as little as `args`."""
         missing = self.count - len(args)

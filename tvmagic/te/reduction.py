@@ -113,11 +113,11 @@ def unproved_law(action: str, combiner: ir.CommReducer, law: str) -> tuple[str, 
     )
 
 
-def _number(value: int) -> Callable[[ir.DataType], ir.PrimExpr]:
+def _constant(value: int) -> Callable[[ir.DataType], ir.PrimExpr]:
     return lambda dtype: const(value, dtype)
 
 
-sum = comm_reducer(lambda x, y: x + y, _number(0), name="sum")
-prod = comm_reducer(lambda x, y: x * y, _number(1), name="prod")
+sum = comm_reducer(lambda x, y: x + y, _constant(0), name="sum")
+prod = comm_reducer(lambda x, y: x * y, _constant(1), name="prod")
 min = comm_reducer(lambda x, y: minimum(x, y), neutral_of_min, name="min")
 max = comm_reducer(lambda x, y: maximum(x, y), neutral_of_max, name="max")
