@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tvmagic.cinn.cinn_form import is_cinn_form, to_cinn
 from tvmagic.cinn.conditions import Candidate
 from tvmagic.cinn.merge_functions import with_bodies
+from tvmagic.cinn.module_expr import ModuleExpr
 from tvmagic.cinn.steps import (
     caches,
     copy_loop_info,
@@ -32,7 +33,7 @@ from tvmagic.cinn.steps.inlining import (
 )
 from tvmagic.cinn.steps.tree import leaves, names_of, set_names
 from tvmagic.cinn.text.parser import from_cinn
-from tvmagic.cinn.text.printer import cinn_text, numbered_root
+from tvmagic.cinn.text.printer import cinn_text
 from tvmagic.cinn.trace import ScheduleDesc
 from tvmagic.errors import TVMagicError, a_thing, no_such_name
 from tvmagic.ir import Block, BlockRealize, For, ForKind, GlobalVar, IntImm, IRModule, PrimExpr, PrimFunc, Stmt, Var
@@ -63,26 +64,6 @@ _USED = (
     reverse_moving,
     simple_moving,
 )  # they declare the steps
-
-
-@viewed("cinn program")
-class ModuleExpr(Schedulable):
-    """What a schedule works on: the bodies of a module's functions, in order."""
-
-    def __init__(self, mod: IRModule) -> None:
-        self.mod = mod
-
-    def lower(self) -> IRModule:
-        """Return the module."""
-        return self.mod
-
-    def get_exprs(self) -> list[Stmt]:
-        """The root block (its realize) of each function."""
-        return [f.body for f in self.mod.functions.values() if isinstance(f, PrimFunc)]
-
-    def __str__(self) -> str:
-        functions = [f for f in self.mod.functions.values() if isinstance(f, PrimFunc)]
-        return "\n".join(cinn_text(numbered_root(f, n), head=False) for n, f in enumerate(functions))
 
 
 @viewed("cinn schedule")
