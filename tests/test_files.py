@@ -39,9 +39,9 @@ ALLOWED = {
     ("files", "_create_beside"): "creates a new file",
     ("runtime.tar", "tar"): "writes the file that `replacing` made",
     ("tune.database", "add"): "appends a line, and takes it back if there is no room",
-    ("tune.alone", "_open_lock"): "the file stays empty",
+    ("tune.measurement_lock", "_open_lock"): "the file stays empty",
     ("tune.problem", "to_bytes"): "writes to memory",
-    ("runtime.saved", "__init__"): "copies to a temporary folder",
+    ("runtime.loader", "__init__"): "copies to a temporary folder",
     ("tune.worker", "main"): "writes to a stream",
     ("runners.kernel_worker", "serve"): "writes to a stream",
 }
@@ -396,7 +396,7 @@ def test_planted_lock_folder_is_not_used(tmp_path: pathlib.Path, monkeypatch: py
     folder.symlink_to(tmp_path / "elsewhere")
     assert files.private_folder() is None
 
-    from tvmagic.tune.alone import alone
+    from tvmagic.tune.measurement_lock import alone
 
     with alone() as had:
         assert not had

@@ -110,15 +110,6 @@ def test_imports_follow_the_levels(path: pathlib.Path) -> None:
         assert LEVEL[other] < LEVEL[me], f"{path.name}:{line} imports {name}, which is not below {module}"
 
 
-# Imports inside functions that close a circle in a package, each with why it has to.
-CLOSING = {
-    (
-        "notebook.results",
-        "notebook.editor",
-    ): "a shown timeline can be edited, which shows another, and loads the widgets",
-}
-
-
 def imports_that_run() -> dict[str, set[str]]:
     """For each module the modules of ours that it imports when it is loaded or when a function runs, not for types alone.
 
@@ -155,14 +146,7 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
 
 
 def test_imports_make_no_circles() -> None:
-    graph = imports_that_run()
-    for one, other in CLOSING:
-        graph[one].remove(other)
-    assert circles(graph) == []
-    for one, other in CLOSING:
-        graph[one].add(other)
-        assert circles(graph), f"the import of {other} in {one} closes no circle any more: take it off the list"
-        graph[one].remove(other)
+    assert circles(imports_that_run()) == []
 
 
 # The packages that import what is large or not always there, and nobody else.

@@ -17,7 +17,7 @@ from tvmagic.codegen.target import Target
 from tvmagic.operators import operator
 from tvmagic.operators.peaks import kept_peaks
 from tvmagic.puzzles.progress import Progress
-from tvmagic.tune.alone import alone
+from tvmagic.tune.measurement_lock import alone
 from tvmagic.tune.database import Database
 
 op = operator("add", "A: float32[n]\\nB[i] = A[i] + 1")

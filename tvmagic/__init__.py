@@ -158,6 +158,7 @@ _MOVED |= _RENAMED
 _ADDED = {
     "ir": "compat.graph_types",
     "target": "compat.target",
+    "target.target": "compat.target",
     "tir": "compat.data_layout compat.block_dependence_info",
     "tir.analysis": "compat.analysis",
     "tir.transform": "compat.passes",
@@ -174,6 +175,8 @@ _PROVIDERS = {
     "analyzer": "arith.analyzer:Analyzer",
     "array": "runtime.ndarray:of_numpy",
     "buffer contents": "compat.contents.analysis:BufferContents",
+    "cinn text": "cinn.text.printer:cinn_text",
+    "classic text": "script.printer.classic_text:classic",
     "contrib functions": "compat.contrib.functions:register",
     "flat index": "tir.transform.memory.flat_index:FlatIndex",
     "graph types": "compat.graph_types:TensorType",
@@ -182,6 +185,7 @@ _PROVIDERS = {
     "pass options": "tir.transform:all_passes",
     "print": "script.printer:print_node",
     "show": "script:show",
+    "step editor": "notebook.editor:offer",
     "target": "target:Target",
     "te records": "te.serialization:register_records",
     "tensor intrinsics": "tir.tensor_intrin:register_others",
@@ -210,7 +214,9 @@ class _Names(ModuleType):
             for module in self._modules():
                 if hasattr(module, name):
                     return getattr(module, name)
-        raise AttributeError(f"module `{self.__name__}` has no name `{name}`{advice(self.__name__, name)}")
+        modules = (self.__name__, *(f"tvmagic.{source}" for source in self.__dict__["_sources"]))
+        known = next((text for module in modules if (text := advice(module, name))), "")
+        raise AttributeError(f"module `{self.__name__}` has no name `{name}`{known}")
 
     def __dir__(self) -> list[str]:
         return sorted({name for module in self._modules() for name in getattr(module, "__all__", None) or dir(module)})

@@ -18,6 +18,7 @@ from tvmagic.errors import LiteralRangeError, ScheduleError, TVMagicError
 from tvmagic.ir.prim_expr import MAPPINGS, SEQUENCES
 from tvmagic.ir.program_form import is_cinn_form
 from tvmagic.ir.query import has_node, launches_thread, variables_in
+from tvmagic.ir.schedulable import Schedulable
 from tvmagic.passes import Pass, PassContext, Sequential, is_watched, run_step
 from tvmagic.tir import transform
 from tvmagic.tir.analysis import undefined_vars
@@ -180,10 +181,14 @@ def _is_thread(node: Any) -> bool:
     return launches_thread(node) or (isinstance(node, ir.For) and node.thread_binding is not None)
 
 
-def _is_te_schedule(inp: Any) -> bool:
-    from tvmagic.te import Schedule
+def _needs_args(inp: Any) -> bool:
+    """Return whether `inp` is a schedule that a function is made of only for given arguments, as TE's."""
+    return isinstance(inp, Schedulable) and inp.needs_args
 
-    return isinstance(inp, Schedule)
+
+def _as_program(inp: Any) -> Any:
+    """Return the program of a schedule or a tiling. All else, and what needs arguments, is returned unchanged."""
+    return inp.lower() if isinstance(inp, Schedulable) and not inp.needs_args else inp
 
 
 def lower(
@@ -198,13 +203,13 @@ def lower(
     Parameters
     ----------
     inp: a TE schedule (with `args`: its tensors, buffers and variables in the order of the
-        function's parameters), a `PrimFunc`, an `IRModule`, or a list of functions and modules, which are merged.
+        function's parameters), a schedule of TensorIR or CINN, a tiling of Ascend, a `PrimFunc`, an `IRModule`, or a list of
+        functions and modules, which are merged.
     name: the name of the function in the module.
     binds: buffers to use for some of the tensors.
     simple_mode: leave out LoopPartition.
     """
-    if isinstance(inp, SEQUENCES):
-        inp = merged(inp)
+    inp = merged(inp) if isinstance(inp, SEQUENCES) else _as_program(inp)
     if isinstance(inp, ir.PrimFunc):
         attrs: dict[str, Any] = {"global_symbol": name}
         if PassContext.current().option("tir.noalias", True):
@@ -212,11 +217,11 @@ def lower(
         mod = ir.IRModule({name: inp.with_attr(attrs)})
     elif isinstance(inp, ir.IRModule):
         mod = inp
-    elif _is_te_schedule(inp):
+    elif _needs_args(inp):
         if args is None:
             raise TVMagicError(
                 "`lower` of a schedule needs `args`",
-                hint="pass its tensors: lower(s, [A, B])",
+                hint=f"pass its tensors: lower(s, [{', '.join(p.name for p in inp.parameters)}])",
                 code="lower.missing_args",
             )
         mod = schedule_to_module(inp, args, name, binds)
@@ -265,16 +270,15 @@ def build(
 
     if isinstance(inputs, MAPPINGS):
         target, inputs = _of_one_target(inputs)
-    if isinstance(inputs, SEQUENCES):
-        inputs = merged(inputs)
+    inputs = merged(inputs) if isinstance(inputs, SEQUENCES) else _as_program(inputs)
 
     from tvmagic.te.nonempty_reductions import nonempty_sizes
 
-    needed = nonempty_sizes(inputs.outputs) if _is_te_schedule(inputs) else []
+    needed = nonempty_sizes(inputs.outputs) if _needs_args(inputs) else []
 
     def make() -> Any:
         program = _threads_as_loops(inputs, name)
-        if args is not None and _is_te_schedule(program):
+        if args is not None and _needs_args(program):
             program = schedule_to_module(program, args, name, binds)
         with with_checks(check_bounds):
             mod = lower(program, args, name, binds)
@@ -290,7 +294,7 @@ def build(
     options = _plain_options()
     if options is None or is_watched():
         return make()
-    if args is not None and _is_te_schedule(inputs):
+    if args is not None and _needs_args(inputs):
         inputs = schedule_to_module(inputs, args, name, binds)
     if not isinstance(inputs, (ir.IRModule, ir.PrimFunc)):
         return make()

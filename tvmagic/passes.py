@@ -26,6 +26,7 @@ from tvmagic.ir.deep_recursion import deep
 from tvmagic.ir.hooks import provided
 from tvmagic.ir.node import parents_of_origins
 from tvmagic.ir.origins import separate_copies
+from tvmagic.ir.views import viewed
 from tvmagic.pass_options import options_of
 
 __all__ = [
@@ -88,6 +89,7 @@ class Step:
     span: Any = None
 
 
+@viewed("record")
 @dataclass
 class Record:
     """The steps of a run in order. Everything that a notebook shows of a run comes from here.

@@ -136,6 +136,21 @@ def test_a_name_of_tvm_that_is_not_here_is_answered_by_what_to_write(module: str
         owner.nothing_of_that_name
 
 
+@pytest.mark.parametrize(("module", "name"), [
+    ("arith._ffi_api", "NarrowPredicateExpression"), ("arith.pattern", "IntConstraints"), ("testing", "check_int_constraints_trans_consistency"),
+    ("tir.analysis.analysis", "verify_memory"), ("tir.transform.transform", "MakePackedAPI"), ("arith", "solve_linear_equations"),
+])  # fmt: skip
+def test_removed_name_says_what_it_did_in_every_module_that_had_it(module: str, name: str) -> None:
+    with pytest.raises(AttributeError, match=f"module `tvmagic.{module}` has no name `{name}`: it "):
+        getattr(importlib.import_module(f"tvmagic.{module}"), name)
+
+
+def test_target_module_has_tvms_names() -> None:
+    from tvmagic.target.target import Target, create, cuda
+
+    assert create is tvmagic.target.create and cuda is tvmagic.target.cuda and isinstance(Target("llvm"), Target)
+
+
 def test_what_is_named_instead_is_there() -> None:
     """The names to write are names here; none of them is already one of the module's own."""
     assert not [name for name in _instead.TOP_LEVEL if hasattr(tvmagic, name)]

@@ -790,7 +790,7 @@ def test_a_comparison_says_above_the_stepper_where_two_part(
 
 
 def test_knobs_without_a_name_are_told_apart_by_their_lines(loaded: Any) -> None:
-    from tvmagic.notebook.playing import playground
+    from tvmagic.notebook.knob_playground import playground
     from tvmagic.operators import Source
 
     text = "%%schedule dense\nf = knob(8, [4, 8])\ns[Z].tile(*s[Z].axis, knob(8, [4, 8]), knob(4, [4, 8]))"

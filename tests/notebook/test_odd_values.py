@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import keyword
 import random
@@ -16,6 +17,8 @@ import tvmagic
 import tvmagic.notebook.magics  # which declares the options
 from tvmagic import notebook
 from tvmagic.errors import DefectError, TVMagicError
+from tvmagic.ir.views import watch_views
+from tvmagic.notebook import display
 from tvmagic.notebook.arguments import PARSERS
 from tvmagic.operators import operator
 
@@ -162,3 +165,11 @@ def test_plain_functions_take_operators_and_versions_or_refuse() -> None:
         else:
             assert "diverge" in shown.title or "same program" in shown.title
     assert notebook.compare(f, g).title.startswith("f:")
+
+
+def test_every_view_is_of_a_class_and_every_class_has_its_view() -> None:
+    for package in ("ascend", "cinn", "explain.explanation", "operators.comparison", "operators.measure", "runtime"):
+        importlib.import_module(f"tvmagic.{package}")
+    used: set[str] = set()
+    watch_views(lambda cls, view: used.add(view))()
+    assert used == set(display.VIEWS)

@@ -305,7 +305,7 @@ MATMUL = "A: float32[256, 256]\nB: float32[256, 256]\nC[i, j] += A[i, k] * B[k, 
 
 
 def shown_playground(size: int, text: str) -> Any:
-    from tvmagic.notebook.playing import playground
+    from tvmagic.notebook.knob_playground import playground
     from tvmagic.operators import Source, operator
 
     op = operator("matmul", MATMUL.replace("256", str(size)))
@@ -368,7 +368,7 @@ def test_knobs_of_any_values_and_knobs_that_appear_later() -> None:
 
 
 def test_the_playground_shows_an_error_and_goes_on() -> None:
-    from tvmagic.notebook.playing import playground
+    from tvmagic.notebook.knob_playground import playground
     from tvmagic.operators import Source, operator
 
     op = operator("f", "A: float32[64]\nC[i] = A[i] + 1.0")

@@ -14,7 +14,7 @@ from tvmagic.notebook.tuning import Tuned, TuningProgress
 from tvmagic.operators import Version, operator
 from tvmagic.tune import Trial, TuneResult
 from tvmagic.tune.candidate import Candidate
-from tvmagic.tune.finish import Choice, Standing
+from tvmagic.tune.finalize import Choice, Standing
 
 TRIAL = Trial(1, "random", Candidate.of_seed(1, 32), 1e-3)
 

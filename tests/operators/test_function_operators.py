@@ -14,7 +14,7 @@ from tvmagic.ir import IRModule
 from tvmagic.operators import operator
 from tvmagic.operators.analysis import read_before_written, written_buffers
 from tvmagic.operators.operator import as_operator
-from tvmagic.operators.unwritten import left_unwritten
+from tvmagic.operators.uninitialized_outputs import left_unwritten
 from tvmagic.script import from_source
 
 

@@ -22,7 +22,7 @@ import tvmagic
 from tvmagic import te
 from tvmagic.operators import operator
 from tvmagic.tune import auto
-from tvmagic.tune.alone import alone
+from tvmagic.tune.measurement_lock import alone
 from tvmagic.tune.worker import _alarm, _patience
 
 op = operator("scaled", "A: float32[64, 64]\\nB[i, j] = A[i, j] * 2 + 1")

@@ -13,6 +13,7 @@ from typing import Any
 
 from tvmagic import ir, te
 from tvmagic.ir.origins import origins_by_statement
+from tvmagic.ir.schedulable import Schedulable
 from tvmagic.passes import Record
 
 Mark = tuple[str, Any]
@@ -44,11 +45,8 @@ def programs(record: Record) -> Iterator[tuple[str, Any]]:
 
 def _program(value: Any) -> Any:
     """The IR of what a step holds; None if it is a text, or a schedule that cannot be lowered yet."""
-    from tvmagic.operators.scheduling import program_of_schedule
-
-    if hasattr(value, "stage_map"):
-        value = program_of_schedule(value)
-    value = getattr(value, "mod", value)
+    if isinstance(value, Schedulable):
+        value = value.lower()
     return value if isinstance(value, (ir.IRModule, ir.Stmt)) or hasattr(value, "buffer_map") else None
 
 

@@ -24,7 +24,7 @@ def copy_core(target: Path) -> None:
     def ignored(folder: str, names: list[str]) -> list[str]:
         return [name for name in names if Path(folder, name) in LEFT_OUT or name == "__pycache__"]
 
-    for name in ("tvmagic", "tests", "docs", "notebooks", "benchmarks"):
+    for name in ("tvmagic", "tests", "docs", "notebooks", "benchmarks", "binder"):
         shutil.copytree(ROOT / name, target / name, ignore=ignored)
     for file in ROOT.iterdir():
         if file.is_file():

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tvmagic.tune import finish
+from tvmagic.tune import finalize
 
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """The times of versions decide nothing here, so they are measured for 20 ms each, and not for a quarter of a second."""
-    monkeypatch.setattr(finish, "_TURN", 0.02)
+    monkeypatch.setattr(finalize, "_TURN", 0.02)

@@ -17,9 +17,9 @@ from refusals import refuses
 from tvmagic.errors import TVMagicError
 from tvmagic.operators import Operator, Version, operator
 from tvmagic.tir.schedule import Schedule
-from tvmagic.tune import CostModel, Database, Trial, auto, finish, tune_operator
+from tvmagic.tune import CostModel, Database, Trial, auto, finalize, tune_operator
 from tvmagic.tune.candidate import Candidate, replay
-from tvmagic.tune.finish import Finish
+from tvmagic.tune.finalize import Finish
 from tvmagic.tune.problem import Problem
 from tvmagic.tune.search import Search
 from tvmagic.tune.worker import Bench, machine_kind
@@ -299,7 +299,7 @@ def test_wrong_arguments_and_no_right_schedule(rows: Operator) -> None:
 def times_of(monkeypatch: pytest.MonkeyPatch, **seconds: float) -> list[Callable[[Version], float]]:
     """Let versions take these seconds at the end, by name; return a list whose only item gives the seconds of a version."""
     given: list[Callable[[Version], float]] = [lambda version: seconds[version.name]]
-    monkeypatch.setattr(finish, "_SHORT", 10.0)
+    monkeypatch.setattr(finalize, "_SHORT", 10.0)
     monkeypatch.setattr(Finish, "measured", lambda self, versions: {id(v): given[0](v) for v in versions})
     return given
 

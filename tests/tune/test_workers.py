@@ -17,8 +17,8 @@ import pytest
 from tvmagic.ir import structural_equal
 from tvmagic.operators import Operator, operator
 from tvmagic.tune import workers as workers_module
-from tvmagic.tune.alone import alone, together
 from tvmagic.tune.candidate import Candidate
+from tvmagic.tune.measurement_lock import alone, together
 from tvmagic.tune.problem import Case, Problem, program_key
 from tvmagic.tune.worker import Bench, machine_kind
 from tvmagic.tune.workers import LocalWorkers, end_text
@@ -281,7 +281,7 @@ def test_who_measures_is_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     # locks of its own: while it holds one and waits for its children, a search of another test would stop all of them
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    script = "import sys, time\nfrom tvmagic.tune.alone import {0}\nwith {0}() as had:\n    print(had, flush=True)\n    sys.stdin.read()"
+    script = "import sys, time\nfrom tvmagic.tune.measurement_lock import {0}\nwith {0}() as had:\n    print(had, flush=True)\n    sys.stdin.read()"
     start = lambda kind: subprocess.Popen(  # noqa: E731
         [sys.executable, "-c", script.format(kind)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

@@ -138,10 +138,10 @@ class Sums(Visitor):
         whole, rest, divisor = divided
         least, greatest = self.least(rest), self.greatest(rest)
         if least is None or greatest is None:
-            return whole.plus(self._part(FloorDiv, rest, divisor, None))
+            return whole.plus(self._slice(FloorDiv, rest, divisor, None))
         if least // divisor == greatest // divisor:
             return whole.plus(Sum({}, least // divisor))
-        return whole.plus(self._part(FloorDiv, rest, divisor, (least // divisor, greatest // divisor)))
+        return whole.plus(self._slice(FloorDiv, rest, divisor, (least // divisor, greatest // divisor)))
 
     @handles(FloorMod)
     def remainder(self, node: FloorMod) -> Sum | None:
@@ -152,7 +152,7 @@ class Sums(Visitor):
         least, greatest = self.least(rest), self.greatest(rest)
         if least is not None and greatest is not None and least // divisor == greatest // divisor:
             return rest.plus(Sum({}, -(least // divisor) * divisor))
-        return self._part(FloorMod, rest, divisor, (0, divisor - 1))
+        return self._slice(FloorMod, rest, divisor, (0, divisor - 1))
 
     def _divided(self, node: FloorDiv | FloorMod) -> tuple[Sum, Sum, int] | None:
         """What is divided as a multiple of the divisor, divided, and a rest; and the divisor."""
@@ -164,7 +164,7 @@ class Sums(Visitor):
         constant = total.constant % divisor
         return Sum(whole, (total.constant - constant) // divisor), Sum(rest, constant), divisor
 
-    def _part(self, kind: type, total: Sum, divisor: int, ends: tuple[int, int] | None) -> Sum:
+    def _slice(self, kind: type, total: Sum, divisor: int, ends: tuple[int, int] | None) -> Sum:
         part = _Part(kind, frozenset(total.terms.items()), total.constant, divisor)
         if ends is not None:
             self.ends[part] = ends

@@ -59,7 +59,7 @@ def block_access_regions(block: Block, buffer_var_map: Mapping[Var, Buffer]) -> 
     Loop variables of the body are relaxed over their ranges, within the conditions around the
     access. A buffer that a block with an `init` writes does not count as read.
     """
-    finder = _Finder(block, buffer_var_map)
+    finder = _RegionCollector(block, buffer_var_map)
     finder.visit(block)
     writes = finder.writes.collect()
     written: set[int] = {id(region.buffer) for region in writes} if block.init is not None else set()
@@ -77,7 +77,7 @@ def block_read_write_regions(block: Block, buffer_var_map: Mapping[Var, Buffer])
     )
 
 
-class _Accesses:
+class _AccessedIndices:
     """The sets of indices by which buffers are accessed, in the order of first access."""
 
     def __init__(self) -> None:
@@ -119,7 +119,7 @@ class _Accesses:
         return tuple(result)
 
 
-class _Finder(Visitor):
+class _RegionCollector(Visitor):
     def __init__(self, block: Block, buffer_var_map: Mapping[Var, Buffer]) -> None:
         self.buffers: dict[Var, Buffer] = dict(buffer_var_map)
         self.matches: dict[Var, MatchBufferRegion] = {}
@@ -131,7 +131,7 @@ class _Finder(Visitor):
         self.own: set[Buffer] | None = None
         self.domains: dict[Var, Any] = {}
         self.lets: dict[Var, PrimExpr] = {}
-        self.reads, self.writes, self.opaque = _Accesses(), _Accesses(), _Accesses()
+        self.reads, self.writes, self.opaque = _AccessedIndices(), _AccessedIndices(), _AccessedIndices()
 
     def relaxed(self, value: Any) -> Any:
         """The set of an index, or of a range, over all iterations."""
@@ -164,7 +164,7 @@ class _Finder(Visitor):
             value = replaced
         return value
 
-    def access(self, found: _Accesses, buffer: Buffer, sets: list[Any]) -> None:
+    def access(self, found: _AccessedIndices, buffer: Buffer, sets: list[Any]) -> None:
         if buffer.data not in self.buffers:
             return
         match = self.matches.get(buffer.data)

@@ -446,9 +446,9 @@ class IndexMap(Node):
 
     def _lambda(self) -> str:
         names = ", ".join([var.name for var in self.initial_indices])
-        return f"lambda {names}: ({' '.join([f'{part},' for part in self._parts()])})"
+        return f"lambda {names}: ({' '.join([f'{part},' for part in self._mapped_items()])})"
 
-    def _parts(self) -> list[Any]:
+    def _mapped_items(self) -> list[Any]:
         """What a mapping function would give for the map."""
         return list(self.final_indices)
 
@@ -470,7 +470,7 @@ class SeparatedIndexMap(IndexMap):
         super().__init__(initial_indices, final_indices, inverse_index_map)
         self.separators = tuple(separators)
 
-    def _parts(self) -> list[Any]:
+    def _mapped_items(self) -> list[Any]:
         places, count = list(self.separators), len(self.final_indices)
         return [
             part

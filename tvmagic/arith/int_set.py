@@ -14,6 +14,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import Identified, IntImm, IterVar, PrimExpr, Range, Var, expr, ops
 from tvmagic.ir.expr import HANDLE
 from tvmagic.ir.ops import make_const
+from tvmagic.ir.views import viewed
 
 POS_INF = Var("pos_inf", HANDLE)
 NEG_INF = Var("neg_inf", HANDLE)
@@ -84,6 +85,7 @@ def max_of(a: PrimExpr, b: PrimExpr) -> PrimExpr:
     return ops.maximum(a, b)
 
 
+@viewed("integer set")
 class IntSet(Identified):
     """A set of integers; every set here is an interval, `IntervalSet`."""
 

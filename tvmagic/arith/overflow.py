@@ -143,9 +143,9 @@ class Wrapping(FromParts):
         return (isinstance(node, Var) and node in self.data) or _reads_data(node) or self._leaves_type(node)
 
     def _leaves_type(self, node: PrimExpr) -> bool:
-        return isinstance(node, (Add, Sub, Mul, Ramp)) and leaves_type(node, self._known)
+        return isinstance(node, (Add, Sub, Mul, Ramp)) and leaves_type(node, self._bound_of)
 
-    def _known(self, e: PrimExpr) -> Bound:
+    def _bound_of(self, e: PrimExpr) -> Bound:
         self.asked = True
         return self.bound(e)
 
@@ -155,9 +155,9 @@ def leaves_type(node: BinaryOp | Ramp, bound: Callable[[PrimExpr], Bound]) -> bo
     type."""
     is_ramp = isinstance(node, Ramp)
     other, second = (node.base, node.stride) if is_ramp else (node.a, node.b)
-    number, turned = _number(second), False
+    number, turned = _int_value(second), False
     if number is None and not is_ramp:
-        number, other, turned = _number(other), second, True
+        number, other, turned = _int_value(other), second, True
     if number is None or abs(number) < _LARGE:
         return False
     limits = integer_limits(node.dtype.element_of)
@@ -194,7 +194,7 @@ def _if_known(ends: Bound, limits: Bound) -> Bound | None:
     return None if ends[0] <= max(limits[0], -POS_INF) or ends[1] >= limits[1] else ends
 
 
-def _number(e: PrimExpr) -> int | None:
+def _int_value(e: PrimExpr) -> int | None:
     """The value of a number, or of a vector of one."""
     e = e.value if isinstance(e, Broadcast) else e
     return e.value if isinstance(e, IntImm) else None

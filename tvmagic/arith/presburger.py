@@ -207,7 +207,7 @@ class IntegerLogic:
             a = self.linear(e.a)
             quotient = self.quotient(a, e.b.value)
             return quotient if isinstance(e, FloorDiv) else a.plus(quotient, -e.b.value)
-        return Linear({Opaque(self._number(e)): 1}, 0)
+        return Linear({Opaque(self._opaque_number(e)): 1}, 0)
 
     def quotient(self, a: Linear, divisor: int) -> Linear:
         """`a // divisor`, with what the divisor divides taken out."""
@@ -215,7 +215,7 @@ class IntegerLogic:
         rest = Linear({t: c for t, c in a.terms.items() if c % divisor}, a.constant % divisor)
         return whole.plus(Linear({Quotient(rest, divisor): 1}, 0)) if rest.terms else whole
 
-    def _number(self, e: PrimExpr) -> int:
+    def _opaque_number(self, e: PrimExpr) -> int:
         for number, known in enumerate(self.opaque):
             if known is e or deep_equal(known, e):
                 return number
@@ -239,7 +239,7 @@ class IntegerLogic:
             return self._comparison(e)
         if not e.dtype.is_bool and e.dtype.is_index:
             return self._comparison(NE(e, IntImm(e.dtype, 0)))
-        return Condition([frozenset([Literal(None, self._number(e))])])
+        return Condition([frozenset([Literal(None, self._opaque_number(e))])])
 
     def _comparison(self, e: CmpOp) -> Condition:
         difference = self.linear(e.b).plus(self.linear(e.a), -1)
@@ -369,7 +369,7 @@ class IntegerLogic:
 
     def reduced(self, condition: Condition) -> Condition:
         """A shorter condition; if there are too many cases it may be a stronger one."""
-        cases = [self._short(case) for case in condition.cases if not self._impossible(case)]
+        cases = [self._without_implied(case) for case in condition.cases if not self._impossible(case)]
         cases = list(dict.fromkeys(cases))
         if any(not case for case in cases):
             return TRUE
@@ -378,7 +378,7 @@ class IntegerLogic:
             cases = sorted(cases, key=len)[:MOST_CASES]
         return Condition(cases)
 
-    def _short(self, case: Case) -> Case:
+    def _without_implied(self, case: Case) -> Case:
         """The case without literals that follow from the others."""
         kept = sorted(case, key=lambda l: (l.sum is None, len(l.sum.terms) if l.sum is not None else 0))
         for literal in list(kept):

@@ -72,7 +72,7 @@ class Known(NamedTuple):
         return False
 
 
-def _known(left: int, right: int, offset: int, result: int) -> Known:
+def _as_known(left: int, right: int, offset: int, result: int) -> Known:
     # on integers a < b is a <= b - 1: offsets then add up along a chain
     if result == LT:
         return Known(left, right, offset - 1, LE)
@@ -182,7 +182,7 @@ class TransitiveComparisons:
             return None
         a, b = self._find(left, True), self._find(right, True)
         assert a is not None and b is not None
-        return _known(a, b, c2 - c1, result)
+        return _as_known(a, b, c2 - c1, result)
 
     def compare(self, lhs: PrimExpr, rhs: PrimExpr, propagate: bool = False) -> int:
         """What is known of `lhs` against `rhs`; with `propagate` through other expressions too."""
@@ -204,9 +204,9 @@ class TransitiveComparisons:
             if b and len(from_a) > len(self._edges.get(b, ())):
                 return _REVERSED[_merge([k for k in self._edges.get(b, ()) if k.right == a], -offset)]
             return _merge([k for k in from_a if k.right == b], offset)
-        return _merge(self._reach(a, b), offset) & _REVERSED[_merge(self._reach(b, a), -offset)]
+        return _merge(self._reachable(a, b), offset) & _REVERSED[_merge(self._reachable(b, a), -offset)]
 
-    def _reach(self, start: int, goal: int) -> list[Known]:
+    def _reachable(self, start: int, goal: int) -> list[Known]:
         """Everything that follows of `start` against `goal`."""
         reached = self._reached.get(start)
         if reached is None:
@@ -238,7 +238,7 @@ class TransitiveComparisons:
                 for first in list(reached[middle]):
                     result = _chained(first.result, step.result)
                     if result is not None:
-                        declare(_known(start, step.right, first.offset + step.offset, result))
+                        declare(_as_known(start, step.right, first.offset + step.offset, result))
         return reached
 
 

@@ -39,9 +39,9 @@ class Places:
             assert inner.split_pair is not None
             return self.index(inner.split_pair) * self.to_expr(inner.size) + self.index(inner)
         merged = self.merged_in.get(id(axis))
-        return self.zero if merged is None else self._part(merged, axis)
+        return self.zero if merged is None else self._component(merged, axis)
 
-    def _part(self, merged: Axis, axis: Axis) -> PrimExpr:
+    def _component(self, merged: Axis, axis: Axis) -> PrimExpr:
         after = Size.of(1)
         place = next(i for i, a in enumerate(merged.from_) if a is axis)
         for part in merged.from_[place + 1 :]:

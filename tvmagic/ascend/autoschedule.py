@@ -32,6 +32,7 @@ from tvmagic.ascend.transforms import (
     tile_split,
 )
 from tvmagic.ascend.verifier import axis_of, check_hint, check_impl, domain_of, reduced_axes
+from tvmagic.ir.views import viewed
 from tvmagic.passes import is_watched, note, run_step
 
 _T = TypeVar("_T")
@@ -49,6 +50,7 @@ class TilingGroups:
         return "".join("(" + ",".join(a.name for a in axes) + ")" for axes in (self.x, self.y, self.r))
 
 
+@viewed("ascend implementation")
 @dataclass
 class ImplGraph:
     """One implementation of a group: the graph, and the size variables that tiling chooses, innermost first.

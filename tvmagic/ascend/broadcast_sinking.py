@@ -72,11 +72,11 @@ class _Sinker:
         y = node.y
         y.repeats = [Size.of(1) if a is axis else r for a, r in zip(y.axis, y.repeats, strict=True)]
         y.strides = dense_strides(y.repeats)
-        node.inputs = [self._number(x, y) if _number(x) is not None else x.node.inputs[0] for x in node.inputs]
+        node.inputs = [self._scalar(x, y) if _scalar(x) is not None else x.node.inputs[0] for x in node.inputs]
 
-    def _number(self, x: AscTensor, like: AscTensor) -> AscTensor:
+    def _scalar(self, x: AscTensor, like: AscTensor) -> AscTensor:
         """A number repeated as a tensor is."""
-        found = _number(x)
+        found = _scalar(x)
         assert found is not None
         for axis in reversed(like.axis):
             size = like.repeat(axis)
@@ -88,7 +88,7 @@ class _Sinker:
         return found
 
 
-def _number(x: AscTensor) -> AscTensor | None:
+def _scalar(x: AscTensor) -> AscTensor | None:
     """The scalar that a tensor repeats."""
     while x.node.type == "Broadcast":
         x = x.node.inputs[0]
@@ -99,7 +99,7 @@ def _common_axis(node: AscNode) -> Axis | None:
     """The axis along which all operands of an elementwise node or a Transpose were repeated last, numbers aside."""
     if node.op.kind not in ("elewise", "transpose"):
         return None
-    operands = [x for x in node.inputs if _number(x) is None]
+    operands = [x for x in node.inputs if _scalar(x) is None]
     axes = [_last_axis(x.node) for x in operands]
     return axes[0] if axes and all(a is not None and a is axes[0] for a in axes) else None
 

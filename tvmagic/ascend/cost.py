@@ -186,7 +186,7 @@ class CostModel:
         """The cost for the sizes that tiling chooses."""
         values, machine = {**self.values, **sizes}, self.machine
         local = self.local_bytes(sizes)
-        place = self._place(values)
+        place = self._distance(values)
         vector = moves = 0.0
         for call, count in self.calls.items():
             busy = count * self._time(call, values, place)
@@ -202,7 +202,7 @@ class CostModel:
             total = total * min(1.0, share) + (machine.fork if cores > 1 else 0)
         return Cost(total, vector, moves, local, cores)
 
-    def _place(self, values: Mapping[str, int]) -> float:
+    def _distance(self, values: Mapping[str, int]) -> float:
         """How far away the local buffers are: 0 in registers, 1 in the first cache."""
         machine = self.machine
         if _bytes(self.passing, values) <= _REGISTER_BYTES and self._unrolled(values):

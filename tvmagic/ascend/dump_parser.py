@@ -81,7 +81,7 @@ def _depths(text: str) -> list[int]:
     return list(accumulate((letter in "({") - (letter in ")}") for letter in text))
 
 
-def _number(text: str) -> int:
+def _int_value(text: str) -> int:
     if text == "nil":
         return -1
     if not re.fullmatch(r"-?\d+", text):
@@ -207,7 +207,7 @@ class _Reader:
         from_ = tuple(self.axes(facts.get("from", "")))
         axis = self.graph.create_axis(found.group(1), _size(size), AxisType[type], from_=from_)
         axis.id = int(found.group(2))
-        axis.align = _number(facts.get("align", "1" if axis.is_half else "-1"))
+        axis.align = _int_value(facts.get("align", "1" if axis.is_half else "-1"))
         axis.allow_oversize_axis = facts.get("allow_oversize_axis") == "1"
         axis.allow_unaligned_tail = facts.get("allow_unaligned_tail", "1") == "1"
 
@@ -318,16 +318,16 @@ class _Reader:
         if part == "opt" and name:
             y.opt[name] = value
         if name == "reuse_id" and part in ("mem", "que", "opt"):
-            y.mem.reuse_id = _number(value)
+            y.mem.reuse_id = _int_value(value)
             return True
         if part == "mem" and name in ("tensor_id", "alloc_type", "hardware", "position"):
             text = value.removeprefix("TPosition::")
-            setattr(y.mem, name, _number(value) if name == "tensor_id" else text)
+            setattr(y.mem, name, _int_value(value) if name == "tensor_id" else text)
             self.graph.type = GraphType.IMPL
         elif part == "que" and name in ("id", "depth", "buf_num"):
-            setattr(y.que, name, _number(value))
+            setattr(y.que, name, _int_value(value))
         elif key == "buf.id":
-            y.buf.id = _number(value)
+            y.buf.id = _int_value(value)
         else:
             return part == "opt"
         return True
@@ -339,7 +339,7 @@ class _Reader:
             hint = "`UB[tensor_id=2, que_id=0, reuse_id=0, depth=2, pos=VECIN]`, or `GM[tensor_id=0, pos=GM]`"
             raise AscendError("text", f"`{value}` is not the memory of a tensor", hint=hint)
         facts = {key: v for key, _, v in (p.partition("=") for p in _items(found.group(2)))}
-        number: Callable[[str, int], int] = lambda key, default: _number(facts[key]) if key in facts else default  # noqa: E731
+        number: Callable[[str, int], int] = lambda key, default: _int_value(facts[key]) if key in facts else default  # noqa: E731
         mem, que = y.mem, y.que
         mem.hardware, mem.position = found.group(1), facts.get("pos", "")
         mem.tensor_id, mem.reuse_id, y.buf.id = number("tensor_id", -1), number("reuse_id", -1), number("buf_id", -1)
@@ -438,5 +438,5 @@ def _fraction(text: str) -> float:
 
 def _temporary(text: str) -> TmpBuffer:
     facts = {key.strip(): v.strip() for key, _, v in (p.partition("=") for p in _items(text))}
-    life = _number(facts.get("life_time_axis_id", "-1"))
-    return TmpBuffer(_number(facts.get("buf_id", "-1")), _size(facts.get("size", "0")), life)
+    life = _int_value(facts.get("life_time_axis_id", "-1"))
+    return TmpBuffer(_int_value(facts.get("buf_id", "-1")), _size(facts.get("size", "0")), life)

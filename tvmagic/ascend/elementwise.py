@@ -34,7 +34,7 @@ def _named(x: PrimExpr, body: Callable[[PrimExpr], PrimExpr]) -> PrimExpr:
     return Let(var, x, body(var))
 
 
-def _wide(compute: Callable[..., PrimExpr]) -> Callable[..., PrimExpr]:
+def _widen(compute: Callable[..., PrimExpr]) -> Callable[..., PrimExpr]:
     """`compute` in 32 bits where the operands have 16."""
 
     def wide(*values: PrimExpr) -> PrimExpr:
@@ -50,7 +50,7 @@ def _flag(condition: PrimExpr) -> PrimExpr:
     return ops.cast("uint8", condition)
 
 
-def _held(x: PrimExpr) -> PrimExpr:
+def _as_condition(x: PrimExpr) -> PrimExpr:
     """A flag, or any number, as a condition."""
     return x if x.dtype == "bool" else ops.not_equal(x, _like(0, x))
 
@@ -190,7 +190,7 @@ def _true_div(a: PrimExpr, b: PrimExpr) -> PrimExpr:
 
 
 def _logical(combine: Callable[..., PrimExpr]) -> Callable[..., PrimExpr]:
-    return lambda *values: _flag(combine(*(_held(v) for v in values)))
+    return lambda *values: _flag(combine(*(_as_condition(v) for v in values)))
 
 
 def _compare(combine: Callable[..., PrimExpr]) -> Callable[..., PrimExpr]:
@@ -198,7 +198,7 @@ def _compare(combine: Callable[..., PrimExpr]) -> Callable[..., PrimExpr]:
 
 
 def _where(c: PrimExpr, a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    return Select(_held(c), a, b)
+    return Select(_as_condition(c), a, b)
 
 
 def _np_where(c: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -234,10 +234,10 @@ ROWS: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
     (("Tanh", 1, ops.tanh, np.tanh, FLOATS), {"cost": 16}),
     (("Erf", 1, ops.erf, CALLS["tir.erf"], FLOATS), {"cost": 20}),
     (("Erfc", 1, lambda x: _like(1, x) - ops.erf(x), _each(math.erfc), FLOATS), {"cost": 21}),
-    (("Erfinv", 1, _wide(_erfinv), _each(_erfinv_of_number), FLOATS), {"cost": 130}),
-    (("Gelu", 1, _wide(_gelu), lambda x: x / (1 + np.exp(-1.5957691 * (x + 0.044715 * x**3))), FLOATS), {"cost": 20}),
+    (("Erfinv", 1, _widen(_erfinv), _each(_erfinv_of_number), FLOATS), {"cost": 130}),
+    (("Gelu", 1, _widen(_gelu), lambda x: x / (1 + np.exp(-1.5957691 * (x + 0.044715 * x**3))), FLOATS), {"cost": 20}),
     (("Log1p", 1, ops.log1p, np.log1p, FLOATS), {"cost": 14}),
-    (("Expm", 1, _wide(_expm1), np.expm1, FLOATS), {"cost": 30}),
+    (("Expm", 1, _widen(_expm1), np.expm1, FLOATS), {"cost": 30}),
     (("LeakyRelu", 1, lambda x, negative_slope: Select(x > _like(0, x), x, x * _like(negative_slope, x)),
       lambda x, negative_slope: np.where(x > 0, x, x * x.dtype.type(negative_slope)), FLOATS),
      {"cost": 2, "attrs": {"negative_slope": 0.0}}),
@@ -251,8 +251,8 @@ ROWS: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
       for name, of in [("Sin", "sin"), ("Cos", "cos"), ("Tan", "tan"), ("Asin", "asin"), ("Acos", "acos"),
                        ("Atan", "atan"), ("Sinh", "sinh"), ("Cosh", "cosh"), ("Asinh", "asinh"), ("Acosh", "acosh"),
                        ("Atanh", "atanh")]],
-    (("Digamma", 1, _wide(_digamma), _each(_digamma_of_number), FLOATS), {"cost": 80}),
-    (("Lgamma", 1, _wide(_lgamma), _each(_lgamma_of_number), FLOATS), {"cost": 90}),
+    (("Digamma", 1, _widen(_digamma), _each(_digamma_of_number), FLOATS), {"cost": 80}),
+    (("Lgamma", 1, _widen(_lgamma), _each(_lgamma_of_number), FLOATS), {"cost": 90}),
     (("Isnan", 1, lambda x: _flag(ops.isnan(x)), np.isnan, FLOATS), {"result": U8}),
     (("IsInf", 1, lambda x: _flag(ops.isinf(x)), np.isinf, FLOATS), {"result": U8}),
     (("IsFinite", 1, lambda x: _flag(ops.isfinite(x)), np.isfinite, FLOATS), {"result": U8}),
@@ -272,9 +272,9 @@ ROWS: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
     (("FloorDiv", 2, _by_kind(lambda a, b: ops.floor(a / b), ops.floordiv), np.floor_divide, NUMBERS), {"cost": 6}),
     (("TruncDiv", 2, _by_kind(lambda a, b: ops.trunc(a / b), ops.truncdiv),
       lambda a, b: np.trunc(a / b) if a.dtype.kind == "f" else (a - np.fmod(a, b)) // b, NUMBERS), {"cost": 6}),
-    (("Remainder", 2, _by_kind(_wide(_remainder), ops.floormod), np.remainder, NUMBERS), {"cost": 8}),
-    (("Fmod", 2, _by_kind(_wide(_fmod), ops.truncmod), np.fmod, NUMBERS), {"cost": 7}),
-    (("Mod", 2, _by_kind(_wide(_remainder), ops.floormod), np.remainder, NUMBERS), {"cost": 8}),
+    (("Remainder", 2, _by_kind(_widen(_remainder), ops.floormod), np.remainder, NUMBERS), {"cost": 8}),
+    (("Fmod", 2, _by_kind(_widen(_fmod), ops.truncmod), np.fmod, NUMBERS), {"cost": 7}),
+    (("Mod", 2, _by_kind(_widen(_remainder), ops.floormod), np.remainder, NUMBERS), {"cost": 8}),
     (("Axpy", 2, lambda a, b, alpha: a + _like(alpha, a) * b, lambda a, b, alpha: a + a.dtype.type(alpha) * b, FLOATS),
      {"cost": 2, "attrs": {"alpha": 1.0}}),
     (("Ge", 2, _compare(ops.greater_equal), np.greater_equal, NUMBERS), {"result": U8}),
@@ -285,7 +285,7 @@ ROWS: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
     (("Ne", 2, _compare(ops.not_equal), np.not_equal, NUMBERS), {"result": U8}),
     (("LogicalAnd", 2, _logical(ops.logical_and), np.logical_and, "fiub"), {"result": U8}),
     (("LogicalOr", 2, _logical(ops.logical_or), np.logical_or, "fiub"), {"result": U8}),
-    (("LogicalXor", 2, lambda a, b: ops.bitwise_xor(_flag(_held(a)), _flag(_held(b))), np.logical_xor, "fiub"),
+    (("LogicalXor", 2, lambda a, b: ops.bitwise_xor(_flag(_as_condition(a)), _flag(_as_condition(b))), np.logical_xor, "fiub"),
      {"result": U8}),
     (("BitwiseAnd", 2, ops.bitwise_and, np.bitwise_and, "iu"), {}),
     (("BitwiseOr", 2, ops.bitwise_or, np.bitwise_or, "iu"), {}),
@@ -297,7 +297,7 @@ ROWS: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
     (("Select", 3, _where, _np_where, "fiub"), {"cost": 2, "conditions": (0,)}),
     (("ClipByValue", 3, lambda x, low, high: ops.minimum(ops.maximum(x, low), high),
       lambda x, low, high: np.minimum(np.maximum(x, low), high), NUMBERS), {"cost": 2}),
-    (("MaskedFill", 3, lambda x, mask, value: Select(_held(mask), value, x),
+    (("MaskedFill", 3, lambda x, mask, value: Select(_as_condition(mask), value, x),
       lambda x, mask, value: np.where(mask != 0, value, x), "fiub"), {"cost": 2, "conditions": (1,)}),
     (("Fma", 3, lambda a, b, c: a * b + c, lambda a, b, c: a * b + c, NUMBERS), {"cost": 2}),
 ]  # fmt: skip

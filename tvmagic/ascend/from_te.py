@@ -180,7 +180,7 @@ class _Builder:
                 return axis
         return self.graph.create_axis(f"z{len(self.graph.axes)}", 1)
 
-    def _held(self, tensor: te.Tensor) -> list[tuple[Axis, Size] | None]:
+    def _axes_and_sizes(self, tensor: te.Tensor) -> list[tuple[Axis, Size] | None]:
         """The axis and the size of each dimension of a tensor, None if that is 1."""
         return [
             None if d is None else (self.along[tensor.op] if d.gathered else self.axis(d), d.size)
@@ -189,12 +189,12 @@ class _Builder:
 
     def _layout(self, tensor: te.Tensor) -> tuple[list[Axis], list[Size]]:
         """The axes of an array of the tensor's own shape in the order of its memory, and the sizes along them."""
-        held = [h for h in self._held(tensor) if h is not None]
+        held = [h for h in self._axes_and_sizes(tensor) if h is not None]
         return ops.layout(self.graph, [a for a, _ in held], [s for _, s in held])
 
     def _argument(self, tensor: te.Tensor, y: AscTensor) -> AscTensor:
         """Give a Data or Output node the layout of an array of the tensor's own shape."""
-        y.node.attrs["array"] = ", ".join(h[0].name if h else "1" for h in self._held(tensor))
+        y.node.attrs["array"] = ", ".join(h[0].name if h else "1" for h in self._axes_and_sizes(tensor))
         y.axis, y.repeats = self._layout(tensor)
         y.strides = dense_strides(y.repeats)
         if tensor.op in self.along:  # what is read at indices has the axes of the graph in their order

@@ -18,6 +18,7 @@ from tvmagic.ascend.optypes import OP_TYPES, OpType, op_type
 from tvmagic.ascend.sizes import Size, SizeLike
 from tvmagic.errors import DiagnosticError, a_thing, did_you_mean, no_such_name
 from tvmagic.ir import Span
+from tvmagic.ir.views import viewed
 
 
 class AscendError(DiagnosticError):
@@ -314,6 +315,7 @@ class AscNode:
         return f"{self.name}: {self.type}"
 
 
+@viewed("ascend graph")
 class AscGraph:
     """A graph of nodes over axes.
 
@@ -339,14 +341,14 @@ class AscGraph:
         if isinstance(name, int):
             return Size.of(_positive(name))
         if name in self.sizes:
-            raise _taken("size", name, "`create_size`")
+            raise _duplicate_error("size", name, "`create_size`")
         self.sizes[name] = None if value is None else _positive(value)
         return Size.of(name) if value is None else Size.of(value)
 
     def create_axis(self, name: str, size: SizeLike, type: AxisType = AxisType.ORIGINAL, **facts: Any) -> Axis:
         """An axis of a size; around new nodes an original axis is inside the others."""
         if any(a.name == name for a in self.axes):
-            raise _taken("axis", name, "`create_axis`")
+            raise _duplicate_error("axis", name, "`create_axis`")
         if isinstance(size, int):
             _positive(size)
         elif not isinstance(size, Size):
@@ -412,7 +414,7 @@ class AscGraph:
                 count += 1
             self._counts[type] = count + 1
         if name in self._named and self._named[name] in self.nodes:
-            raise _taken("node", name, "the call")
+            raise _duplicate_error("node", name, "the call")
         node = AscNode(self, type, name, inputs, **attrs)
         node.sched.exec_order = len(self.nodes)
         self.nodes.append(node)
@@ -545,7 +547,7 @@ def the_dtype(dtype: str, said: str | None = None) -> str:
     return dtype
 
 
-def _taken(what: str, name: str, by: str) -> AscendError:
+def _duplicate_error(what: str, name: str, by: str) -> AscendError:
     """The error for a second size, axis or node of a name, which `by` made."""
     hint = f"give it another name, or use what {by} gave for it"
     return AscendError("unique-name", f"the {what} `{name}` is already there", hint=hint)

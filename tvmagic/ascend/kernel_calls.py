@@ -78,14 +78,14 @@ class CallText:
 
     def _local(self, y: AscTensor, node: AscNode, more: list[tuple[str, Axis]]) -> str:
         if y.node.op.is_number:
-            return self._number(y.node)
+            return self._scalar_text(y.node)
         strides = {id(a): s for a, s in zip(y.vectorized_axis, y.vectorized_strides, strict=True)}
         moving = [(a.name, a) for a in loops_of(node)] + more
         terms = [(name, strides.get(id(a), Size.of(0))) for name, a in moving]
         text = " + ".join(n if s.is_one else f"{n} * {self.size(s)}" for n, s in terms if s != 0)
         return f"local_{y.mem.tensor_id}[{text or '0'}]"
 
-    def _number(self, node: AscNode) -> str:
+    def _scalar_text(self, node: AscNode) -> str:
         if node.type == "Scalar":
             return f"({CTYPES.get(node.y.dtype, node.y.dtype)}){node.attrs['value']}"
         return c_size(Size.of(node.attr("expr")), self.lead) if node.type == "IndexExpr" else plain_name(node.name)
@@ -131,7 +131,9 @@ class CallText:
         step = self._stride(y, held[-2])
         return [] if step == y.local_length(held[-1]) else [self.size(step)]
 
-    def _joined(self, held: list[Axis], domain: AscTensor, tensors: list[AscTensor]) -> tuple[list[Axis], list[Axis]]:
+    def _fuse_axes(
+        self, held: list[Axis], domain: AscTensor, tensors: list[AscTensor]
+    ) -> tuple[list[Axis], list[Axis]]:
         """The axes that one call takes as one, the innermost, and those outside it, which take loops."""
         run: list[Axis] = []
         for axis in reversed(held):
@@ -148,7 +150,7 @@ class CallText:
 
     def _elementwise(self, node: AscNode, held: list[Axis], domain: AscTensor) -> list[str]:
         tensors = [t for t in (*node.outputs, *node.inputs) if not t.node.op.is_number]
-        outer, run = self._joined(held, domain, tensors)
+        outer, run = self._fuse_axes(held, domain, tensors)
         more = [(f"{a.name}_i", a) for a in outer]
         operands = [self._local(t, node, more) for t in (*node.outputs, *node.inputs)]
         operands += [str(node.attr(key)) for key in node.op.attrs]

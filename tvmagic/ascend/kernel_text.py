@@ -219,14 +219,14 @@ class _Function:
         if axis.type is AxisType.BLOCK_IN and axis.split_pair is not None:
             whole = axis.from_[0]
             self._say(f"int {whole.name} = {axis.split_pair.name} * {self.calls.size(axis.size)} + {axis.name};")
-            self._known(whole)
+            self._define_derived(whole)
         else:
-            self._known(axis)
+            self._define_derived(axis)
         self._items(loop.items, elements, (*loops, axis))
         self.declared.pop()
         self._say("}")
 
-    def _known(self, axis: Axis) -> None:
+    def _define_derived(self, axis: Axis) -> None:
         """What follows once the index of an axis is known: those of its parts, and the true length of a tile."""
         if axis.is_merged:
             for place, part in enumerate(axis.from_):
@@ -234,7 +234,7 @@ class _Function:
                 below = " * ".join(after) if len(after) < 2 else f"({' * '.join(after)})"
                 index = f"{axis.name} / {below}" if after else axis.name
                 self._say(f"int {part.name} = {index + (f' % {_count(part)}' if place else '')};")
-                self._known(part)
+                self._define_derived(part)
         elif axis.type is AxisType.TILE_OUT and axis.split_pair is not None:
             inner, name = axis.split_pair.name, axis.name
             self._say(f"int {inner}_actual_size = {name} < {name}_axis_size ? {inner}_axis_size : {inner}_tail_size;")
@@ -253,12 +253,12 @@ class _Function:
 
     def _wait(self, y: Any, inputs: Sequence[Any]) -> None:
         """The barrier in front of a call of the vector unit if it touches what an earlier one wrote."""
-        if self.written & {self._place(t) for t in (y, *inputs)}:
+        if self.written & {self._storage_key(t) for t in (y, *inputs)}:
             self._say("AscendC::PipeBarrier<PIPE_V>();")
             self.written = set()
-        self.written.add(self._place(y))
+        self.written.add(self._storage_key(y))
 
-    def _place(self, y: Any) -> object:
+    def _storage_key(self, y: Any) -> object:
         return ("b", y.buf.id) if y.buf.id >= 0 else y
 
 

@@ -18,10 +18,10 @@ _MOVES = {"load": "MTE2", "gather": "MTE2", "store": "MTE3"}
 
 def _bytes(y: AscTensor, values: Mapping[str, int], block: int) -> int:
     """The bytes of a tensor in local memory, in whole blocks."""
-    return _whole(math.ceil(number(buffer_length(y))(values)) * dtype_of(y.dtype).bytes, block)
+    return _round_up(math.ceil(number(buffer_length(y))(values)) * dtype_of(y.dtype).bytes, block)
 
 
-def _whole(size: float, block: int) -> int:
+def _round_up(size: float, block: int) -> int:
     return math.ceil(size / block) * block
 
 
@@ -35,7 +35,7 @@ def local_sizes(graph: AscGraph, values: Mapping[str, int], block: int = 32) -> 
     buffers: dict[int, int] = {}
     temporary = 0
     for node in graph.nodes:
-        temporary += sum(_whole(number(b.size)(values), block) for b in node.tmp_buffers)
+        temporary += sum(_round_up(number(b.size)(values), block) for b in node.tmp_buffers)
         for y in node.outputs if is_local(node) else ():
             size = _bytes(y, values, block)
             if y.que.id >= 0:
@@ -90,7 +90,7 @@ class NpuModel(CostModel):
             row *= call.bytes
             pipe, calls = _MOVES.get(call.kind, "Vector"), 1.0
             if self.impl.rows == "padded":
-                row = _whole(row, npu.block)
+                row = _round_up(row, npu.block)
             elif pipe == "Vector" and row % npu.block:
                 calls = max(1.0, rows)
             work = rows * row / (npu.vector / call.weight if pipe == "Vector" else npu.move)

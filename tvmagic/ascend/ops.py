@@ -159,7 +159,7 @@ def _part_of(y: AscTensor, sizes: Sequence[SizeLike] | None) -> AscTensor:
     return y
 
 
-def _number(y: AscTensor, dtype: str) -> AscTensor:
+def _as_scalar(y: AscTensor, dtype: str) -> AscTensor:
     y.dtype, y.axis = dtype, list(y.node.graph.sched_axes)
     y.repeats = [Size.of(1) for _ in y.axis]
     y.strides = dense_strides(y.repeats)
@@ -169,17 +169,17 @@ def _number(y: AscTensor, dtype: str) -> AscTensor:
 def Scalar(graph: AscGraph, value: float, dtype: str = "float32", name: str | None = None) -> AscTensor:
     """A number, as a tensor of size 1 along every axis."""
     index = len(graph.of_type("Scalar"))
-    return _number(graph.add_node("Scalar", (), name, value=value, index=index).y, dtype)
+    return _as_scalar(graph.add_node("Scalar", (), name, value=value, index=index).y, dtype)
 
 
 def ScalarData(graph: AscGraph, name: str | None = None, dtype: str = "float32") -> AscTensor:
     """A number that is an argument of the graph, after its Data; numbered in the order of their creation."""
-    return _number(graph.add_node("ScalarData", (), name, index=len(graph.of_type("ScalarData"))).y, dtype)
+    return _as_scalar(graph.add_node("ScalarData", (), name, index=len(graph.of_type("ScalarData"))).y, dtype)
 
 
 def IndexExpr(graph: AscGraph, expr: SizeLike, dtype: str = "int64", name: str | None = None) -> AscTensor:
     """A whole number that is computed from the sizes of the graph."""
-    return _number(graph.add_node("IndexExpr", (), name, expr=Size.of(expr)).y, dtype)
+    return _as_scalar(graph.add_node("IndexExpr", (), name, expr=Size.of(expr)).y, dtype)
 
 
 def Broadcast(x: Operand, axis: Axis | str, name: str | None = None, *, size: SizeLike | None = None) -> AscTensor:

@@ -80,7 +80,7 @@ _UNITS = {"data": "None", "number": "None", "load": "MTE2", "gather": "MTE2", "s
 _ONLY_READ = "it can be read, shown and printed, not run"
 
 
-def _held(value: PrimExpr) -> PrimExpr:
+def _as_flag(value: PrimExpr) -> PrimExpr:
     return ops.cast(value.dtype, ops.not_equal(value, ops.const(0, value.dtype)))
 
 
@@ -108,8 +108,8 @@ _TYPES = [
     OpType("Min", 1, "reduce", ops.minimum, _keep(np.min), NUMBERS),
     OpType("Mean", 1, "reduce", operator.add, _keep(np.mean), NUMBERS),
     OpType("Prod", 1, "reduce", operator.mul, _keep(np.prod), NUMBERS),
-    OpType("Any", 1, "reduce", lambda a, b: ops.maximum(a, _held(b)), _keep(np.any), NUMBERS),
-    OpType("All", 1, "reduce", lambda a, b: ops.minimum(a, _held(b)), _keep(np.all), NUMBERS),
+    OpType("Any", 1, "reduce", lambda a, b: ops.maximum(a, _as_flag(b)), _keep(np.any), NUMBERS),
+    OpType("All", 1, "reduce", lambda a, b: ops.minimum(a, _as_flag(b)), _keep(np.all), NUMBERS),
     OpType("ArgMax", 1, "reduce", None, lambda x, axis: np.argmax(x, axis=axis[0], keepdims=True), NUMBERS, "int64"),
     OpType("Cast", 1, "elewise"),
     OpType("AiryAi", 1, "elewise", takes="f", refused=_ONLY_READ),

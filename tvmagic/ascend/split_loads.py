@@ -26,7 +26,7 @@ def split_parts(graph: AscGraph) -> AscGraph:
             order.append(node)
             continue
         known = len(graph.nodes)
-        moved.update(_parts(graph, node, starts, arrays))
+        moved.update(_split_outputs(graph, node, starts, arrays))
         order += graph.nodes[known:]
         note("ascend.split", f"`{node.name}` becomes {len(node.outputs)} loads", axis=axis_of(node).name)
     needed = {id(x.node) for n in order for x in n.inputs}
@@ -36,7 +36,7 @@ def split_parts(graph: AscGraph) -> AscGraph:
     return graph
 
 
-def _parts(
+def _split_outputs(
     graph: AscGraph, node: AscNode, starts: dict[AscNode, Size], arrays: dict[AscTensor, tuple[AscTensor, Size]]
 ) -> dict[AscTensor, AscTensor]:
     source, axis, before = node.inputs[0], axis_of(node), starts[node]

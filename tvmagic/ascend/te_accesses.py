@@ -64,7 +64,7 @@ def pieces(node: ir.PrimExpr, parts: Parts) -> tuple[ir.Var, list[Piece]] | None
     var = _compared(chosen[0], parts)
     if var is None:
         return None
-    found = _cut(node, var, parts[var])
+    found = _split(node, var, parts[var])
     return None if found is None else (var, found)
 
 
@@ -83,7 +83,7 @@ def _compared(condition: ir.PrimExpr, parts: Parts) -> ir.Var | None:
     return next(iter(found)) if len(found) == 1 and not reads else None
 
 
-def _cut(node: ir.PrimExpr, var: ir.Var, part: Part) -> list[Piece] | None:
+def _split(node: ir.PrimExpr, var: ir.Var, part: Part) -> list[Piece] | None:
     chosen = choice(node)
     if chosen is None or not uses_var(chosen[0], {var}):
         return [(part, node)]
@@ -95,7 +95,7 @@ def _cut(node: ir.PrimExpr, var: ir.Var, part: Part) -> list[Piece] | None:
     for start, end, value in stretches:
         if start == end:
             continue
-        inside = _cut(value, var, Part(start, end - start))
+        inside = _split(value, var, Part(start, end - start))
         if inside is None:
             return None
         found += inside
@@ -118,7 +118,7 @@ def _where(condition: ir.PrimExpr, var: ir.Var, part: Part) -> Part | None:
     bounds = _bounds(condition, var, part)
     if bounds is None:
         return None
-    start, end = (_inside(bound, part) for bound in bounds)
+    start, end = (_clamp(bound, part) for bound in bounds)
     if start is None or end is None:
         return None
     end = _larger(start, end)
@@ -150,7 +150,7 @@ def _bounds(condition: ir.PrimExpr, var: ir.Var, part: Part) -> tuple[Size, Size
     return limit, limit + 1
 
 
-def _inside(bound: Size, part: Part) -> Size | None:
+def _clamp(bound: Size, part: Part) -> Size | None:
     """A bound, moved to the nearest end of a part if it is outside."""
     above = _larger(bound, part.start)
     return None if above is None else _smaller(above, part.end)

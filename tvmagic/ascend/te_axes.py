@@ -251,14 +251,14 @@ class Dimensions:
                 f"reads {part.size} of {size} elements along `{var}`, not a whole dimension",
                 "read whole dimensions",
             )
-        mine = self._part(self.variables[var], part)
+        mine = self._slice(self.variables[var], part)
         if mine is not None and dimension is not None and not mine.join(dimension):
             raise refuse(
                 op, load, f"reads `{name}` along other axes than another expression does",
                 f"in a HintGraph every tensor has one set of axes: give the array of `{name}` twice, as two inputs",
             )  # fmt: skip
 
-    def _part(self, whole: Dimension | None, part: Part) -> Dimension | None:
+    def _slice(self, whole: Dimension | None, part: Part) -> Dimension | None:
         if whole is None or part.size == whole.size:
             return whole
         return Dimension(None, whole.name, part.size, whole)

@@ -24,6 +24,7 @@ from tvmagic.ascend.tiling_data import TilingData, tiling_data
 from tvmagic.errors import a_thing
 from tvmagic.ir import PrimFunc
 from tvmagic.ir.schedulable import Schedulable
+from tvmagic.ir.views import viewed
 from tvmagic.passes import note, run_step
 
 _SIZES_TRIED = 512  # of a tile, from the largest one down
@@ -43,6 +44,7 @@ class Choice:
     tried: int
 
 
+@viewed("ascend tiling")
 @dataclass(frozen=True)
 class Tiling(Schedulable):
     """The chosen implementation: of each group of `result` one choice; `considered` are all others too.

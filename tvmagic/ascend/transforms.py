@@ -159,7 +159,7 @@ def apply_split(target: AscGraph | AscNode | Iterable[AscNode], outer: Axis, inn
     apply_tensor_split(target, outer, inner)
 
 
-def _parts(merged: Axis) -> tuple[Axis, ...]:
+def _merged_axes(merged: Axis) -> tuple[Axis, ...]:
     """What a merged axis was made of."""
     if not isinstance(merged, Axis):
         raise AscendError(
@@ -172,7 +172,7 @@ def _parts(merged: Axis) -> tuple[Axis, ...]:
 
 def apply_sched_merge(target: AscGraph | AscNode | Iterable[AscNode], merged: Axis) -> None:
     """Put a merged axis in the place of its parts, in the loops only."""
-    parts = _parts(merged)
+    parts = _merged_axes(merged)
     for node in _nodes(target):
         order = node.sched.axis
         if not any(a is parts[0] for a in order):
@@ -190,7 +190,7 @@ def apply_sched_merge(target: AscGraph | AscNode | Iterable[AscNode], merged: Ax
 
 def apply_tensor_merge(target: AscGraph | AscNode | Iterable[AscNode], merged: Axis) -> None:
     """Put a merged axis in the place of its parts, in the tensors only; they must be contiguous there."""
-    parts = _parts(merged)
+    parts = _merged_axes(merged)
     for y in _tensors(target):
         place = next((i for i, a in enumerate(y.axis) if a is parts[0]), None)
         if place is None:

@@ -133,7 +133,7 @@ class _Attempt:
             join_tiles(self.sch, block, self.notes)
         self._each(self._inline)
         self._each(self._few)
-        self._each(self._short)
+        self._each(self._schedule_small_dot_product)
         self._each(self._factors)
         self._join()
         self._each(self._contract)
@@ -183,7 +183,7 @@ class _Attempt:
             self.finished.add(info.name)
             full_reductions.apply(self.sch, info, self.machine, self.notes)
 
-    def _short(self, info: BlockInfo) -> None:
+    def _schedule_small_dot_product(self, info: BlockInfo) -> None:
         if info.name not in self.handled and small_dot_products.is_short(info, self.machine):
             self.handled.add(info.name)
             self.finished.add(info.name)

@@ -166,21 +166,21 @@ def _planned(
     rows = math.prod(
         extent_or_guess(a) for a in info.spatial if a.var in narrow.variables and a.var not in wide.variables
     )
-    packable = wide.plain and (plan.pad or not plan.uneven(column)) and _whole(plan, wide, column)
+    packable = wide.plain and (plan.pad or not plan.uneven(column)) and _is_full_panels(plan, wide, column)
     # A copy has whole cache lines for each step of the tile, even if there is one panel; read once, it is not worth it.
     again = rows >= _PACK_ROWS and rows > tile.rows
     plan.pack_wide = packable and (plan.pad or wide.step(column.var) != 1 or again)
     if wide.step(column.var) != 1 and not plan.pack_wide:
         return None
     streams = narrow.step(info.reduced[-1].var) in (0, 1)
-    even = (plan.pad or not plan.uneven(row)) and _whole(plan, narrow, row)
+    even = (plan.pad or not plan.uneven(row)) and _is_full_panels(plan, narrow, row)
     once = plan.pack_wide and narrow.buffer is wide.buffer  # one copy takes all that is read of a buffer
     plan.pack_narrow = narrow.plain and even and not once and (plan.uneven(row) or not streams)
     plan.cost = _cost(plan, machine)
     return plan
 
 
-def _whole(plan: Plan, access: Access, axis: Axis) -> bool:
+def _is_full_panels(plan: Plan, access: Access, axis: Axis) -> bool:
     """Whether the dimension of an operand along an axis is in panels without a rest: of some arrays only a part is read."""
     size = next((constant(n) for n, i in zip(access.buffer.shape, access.indices) if i is axis.var), None)
     return size is None or size == axis.extent or size % plan.unit(axis) == 0
@@ -405,7 +405,7 @@ class Application:
         together = [loop for loop in outer if loop not in rests] or outer[:1]
         outer = [*together, *[loop for loop in outer if loop not in together]]
         reduced = [loops[a] for a in plan.info.reduced]
-        stretch, panel = self._stretches(wide, panel)
+        stretch, panel = self._split_segments(wide, panel)
         sch.reorder(*stretch, *outer, *panel, *inner, *reduced, rows, columns, lanes)
         # 3. what stores the tile, and the copies
         self.notes.say("the tile is stored once its sums are complete")
@@ -454,7 +454,7 @@ class Application:
         """Whether the block reads the array of an operand at no other place, so that a part of it has what a part of the loops needs."""
         return len([a for a in distinct(self.plan.info.loads) if a.buffer is access.buffer]) == 1
 
-    def _stretches(self, wide: Any, panel: list[Any]) -> tuple[list[Any], list[Any]]:
+    def _split_segments(self, wide: Any, panel: list[Any]) -> tuple[list[Any], list[Any]]:
         """A loop over stretches of columns and one over the panels of each, so that a packed stretch stays in the last cache
         while the other operand passes by; no loop over stretches if all panels do."""
         plan, machine = self.plan, self.machine

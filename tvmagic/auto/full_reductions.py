@@ -42,7 +42,7 @@ def apply(sch: Schedule, info: BlockInfo, machine: Machine, notes: Decisions) ->
     outer, extent, name = loops[first], first.extent, first.name
     if _flat(info):  # one loop over all values, so that no row is too short for its vectors
         outer, extent, name = sch.fuse(*loops.values()), _size(info), "all axes"
-    stretches = _stretches(extent, machine) if _size(info) >= _ENOUGH and machine.cores > 1 else 1
+    stretches = _segment_count(extent, machine) if _size(info) >= _ENOUGH and machine.cores > 1 else 1
     if stretches == 1:
         notes.say(f"{info.name}: its values are taken in any order, so that LLVM makes vectors of the loop")
         any_order(sch, info.rv, len(info.spatial))
@@ -64,7 +64,7 @@ def _flat(info: BlockInfo) -> bool:
     return len(places) > 1 and not info.spatial and info.constant and not info.alone and whole
 
 
-def _stretches(extent: int | None, machine: Machine) -> int:
+def _segment_count(extent: int | None, machine: Machine) -> int:
     """Into how many a loop is cut: a number that divides it, of about the right size; 1 if there is none."""
     wanted = machine.cores * _STRETCHES
     even = [n for n in range(machine.cores, 8 * wanted + 1) if extent is not None and extent % n == 0]

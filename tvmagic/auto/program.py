@@ -297,13 +297,13 @@ def combined(store: ir.BufferStore) -> tuple[type, ir.PrimExpr] | None:
     return (type(store.value), added) if added is not None else None
 
 
-def _same(a: Sequence[ir.PrimExpr], b: Sequence[ir.PrimExpr]) -> bool:
+def _is_equal(a: Sequence[ir.PrimExpr], b: Sequence[ir.PrimExpr]) -> bool:
     return len(a) == len(b) and all(x is y or ir.structural_equal(x, y) for x, y in zip(a, b))
 
 
 def same_element(a: Access, b: Access) -> bool:
     """Whether two accesses are of the same element in each iteration."""
-    return a.buffer is b.buffer and _same(a.indices, b.indices)
+    return a.buffer is b.buffer and _is_equal(a.indices, b.indices)
 
 
 def distinct(loads: Sequence[Access]) -> list[Access]:

@@ -129,7 +129,7 @@ class AutoInline(AutoGenRule):
         """
         if isinstance(target, IRSchedule):
             return self._try(target, block)
-        schedule, name = self._place(target)
+        schedule, name = self._schedule_and_block(target)
         done = passes.run_step(
             "AutoInline", lambda: self._try(schedule, name), before=schedule.mod, after=lambda _: schedule.mod
         )

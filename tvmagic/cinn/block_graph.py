@@ -28,17 +28,17 @@ class ScheduleBlockNode:
 
     def upstream_nodes(self) -> list[ScheduleBlockNode]:
         """All blocks on which this one depends, nearest first."""
-        return _reach(self, "producers")
+        return _reachable(self, "producers")
 
     def downstream_nodes(self) -> list[ScheduleBlockNode]:
         """All blocks that depend on this one, nearest first."""
-        return _reach(self, "consumers")
+        return _reachable(self, "consumers")
 
     def __repr__(self) -> str:
         return f"ScheduleBlockNode({self.id})"
 
 
-def _reach(node: ScheduleBlockNode, side: str) -> list[ScheduleBlockNode]:
+def _reachable(node: ScheduleBlockNode, side: str) -> list[ScheduleBlockNode]:
     found: dict[ScheduleBlockNode, None] = {}
     pending = list(getattr(node, side))
     for other in pending:

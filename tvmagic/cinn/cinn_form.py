@@ -83,7 +83,7 @@ def init_block_of(block: ir.Block) -> str:
     return block.name_hint if fits else ""
 
 
-class _Accesses(ir.Visitor):
+class _AccessCollector(ir.Visitor):
     def __init__(self) -> None:
         self.loads: list[ir.BufferLoad] = []
         self.stores: list[ir.BufferStore] = []
@@ -109,14 +109,14 @@ class _Accesses(ir.Visitor):
 
 def accesses_in_order(block: ir.Block) -> tuple[list[ir.BufferLoad], list[ir.BufferStore]]:
     """The loads and the stores in a block's body, in the order of the text."""
-    found = _Accesses()
+    found = _AccessCollector()
     found.visit(block.body)
     return found.loads, found.stores
 
 
 def holds_blocks(block: ir.Block) -> bool:
     """Whether a block holds other blocks."""
-    found = _Accesses()
+    found = _AccessCollector()
     found.visit(block.body)
     return found.blocks
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tvmagic.cinn.cinn_form import is_cinn_form, to_cinn
 from tvmagic.cinn.conditions import Candidate
 from tvmagic.cinn.merge_functions import with_bodies
+from tvmagic.cinn.module_expr import ModuleExpr
 from tvmagic.cinn.steps import (
     caches,
     copy_loop_info,
@@ -32,11 +33,13 @@ from tvmagic.cinn.steps.inlining import (
 )
 from tvmagic.cinn.steps.tree import leaves, names_of, set_names
 from tvmagic.cinn.text.parser import from_cinn
-from tvmagic.cinn.text.printer import cinn_text, numbered_root
+from tvmagic.cinn.text.printer import cinn_text
 from tvmagic.cinn.trace import ScheduleDesc
 from tvmagic.errors import TVMagicError, a_thing, no_such_name
 from tvmagic.ir import Block, BlockRealize, For, ForKind, GlobalVar, IntImm, IRModule, PrimExpr, PrimFunc, Stmt, Var
 from tvmagic.ir.numpy_types import as_integer
+from tvmagic.ir.schedulable import Schedulable
+from tvmagic.ir.views import viewed
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.instruction import BlockRV, LoopRV
@@ -63,22 +66,8 @@ _USED = (
 )  # they declare the steps
 
 
-class ModuleExpr:
-    """What a schedule works on: the bodies of a module's functions, in order."""
-
-    def __init__(self, mod: IRModule) -> None:
-        self.mod = mod
-
-    def get_exprs(self) -> list[Stmt]:
-        """The root block (its realize) of each function."""
-        return [f.body for f in self.mod.functions.values() if isinstance(f, PrimFunc)]
-
-    def __str__(self) -> str:
-        functions = [f for f in self.mod.functions.values() if isinstance(f, PrimFunc)]
-        return "\n".join(cinn_text(numbered_root(f, n), head=False) for n, f in enumerate(functions))
-
-
-class IRSchedule:
+@viewed("cinn schedule")
+class IRSchedule(Schedulable):
     """The blocks of a program and the steps that transform them.
 
     Parameters
@@ -99,7 +88,8 @@ class IRSchedule:
     def __init__(self, module: PrimFunc | IRModule | Schedule | IRSchedule | str, *, seed: int | None = None) -> None:
         if isinstance(module, str):
             module = from_cinn(module)
-        module = getattr(module, "mod", module)  # of a schedule of TensorIR
+        if isinstance(module, Schedulable):
+            module = module.lower()
         if not isinstance(module, (PrimFunc, IRModule)):
             raise TVMagicError(
                 f"an IRSchedule takes a function, a module, a schedule or CINN's text, not {a_thing(module)}",
@@ -148,8 +138,17 @@ class IRSchedule:
         """The steps so far, as TensorIR's schedules keep them."""
         return self.schedule.trace
 
-    def text(self, **options: Any) -> str:
-        """The function worked on as CINN's text, without its head; for the options see `cinn_text`."""
+    def lower(self) -> IRModule:
+        """Return the module as it is now, `mod`."""
+        return self.mod
+
+    def text(self, notation: str | None = None, **options: Any) -> str:
+        """Return the function worked on as CINN's text, without its head. For the options see `cinn_text`.
+
+        `notation`: `tvmscript` or `classic` for the module in another notation, without options.
+        """
+        if notation not in (None, "cinn"):
+            return super().text(notation)
         return cinn_text(self.func, **{"head": False, **options})
 
     def __str__(self) -> str:

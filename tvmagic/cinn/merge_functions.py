@@ -65,7 +65,7 @@ def merged(mod: ir.IRModule) -> ir.IRModule:
         for param in function.params:
             buffer = function.buffer_map.get(param)
             if buffer is not None and buffer.name in known:
-                changes[buffer] = _same(known[buffer.name], buffer)
+                changes[buffer] = _check_same_type(known[buffer.name], buffer)
             else:
                 params.append(param)
                 if buffer is not None:
@@ -85,7 +85,7 @@ def merged(mod: ir.IRModule) -> ir.IRModule:
     return mod.replace(functions={var: whole})
 
 
-def _same(first: ir.Buffer, second: ir.Buffer) -> ir.Buffer:
+def _check_same_type(first: ir.Buffer, second: ir.Buffer) -> ir.Buffer:
     sizes = [[getattr(s, "value", s) for s in b.shape] for b in (first, second)]
     if first.dtype != second.dtype or sizes[0] != sizes[1]:
         raise TVMagicError(

@@ -48,10 +48,10 @@ class AutoGenRule:
 
     def apply(self, index: int) -> Any:
         """Apply it at one of the places that `init` found."""
-        schedule, name = self._place(index)
+        schedule, name = self._schedule_and_block(index)
         return self.apply_at(schedule, name)
 
-    def _place(self, index: int) -> tuple[IRSchedule, str]:
+    def _schedule_and_block(self, index: int) -> tuple[IRSchedule, str]:
         if self.ir_schedule is None:
             raise TVMagicError(
                 "`init` must be called with a schedule before `apply(index)`", code="cinn.auto_rule.not_initialized"

@@ -69,13 +69,13 @@ class SearchSpace:
             )
         found: dict[SearchState, None] = {}
         for _ in range(num * 4):
-            for state in self._once(strategy):
+            for state in self._run_once(strategy):
                 found[state] = None
             if len(found) >= num:
                 break
         return list(found)[:num]
 
-    def _once(self, strategy: str) -> list[SearchState]:
+    def _run_once(self, strategy: str) -> list[SearchState]:
         states = [SearchState(self.ir_schedule.copy(), rules=self.rules)]
         names = [self.ir_schedule.block_of(b).name_hint for b in self.ir_schedule.get_all_blocks()]
         for name in reversed(names):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tvmagic.ir.views import viewed
 from tvmagic.tir.schedule.instruction import BlockRV, Instruction, LoopRV
 from tvmagic.tir.schedule.trace import Trace
 
@@ -29,6 +30,7 @@ class Step:
         return f"{result}{self.type}({'; '.join(given)})"
 
 
+@viewed("cinn steps")
 class ScheduleDesc:
     """The steps of a schedule so far.
 

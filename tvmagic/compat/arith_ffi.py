@@ -1,5 +1,8 @@
 """Names that TVM's users reach at `arith._ffi_api`."""
 
+from typing import NoReturn as _NoReturn
+
+from tvmagic import advice as _advice
 from tvmagic.arith.bound import deduce_bound as DeduceBound
 from tvmagic.arith.const_int_bound import ConstIntBound
 from tvmagic.arith.domain_touched import DomainTouched
@@ -26,3 +29,9 @@ __all__ = [
 
 intset_vector, intset_single_point, intset_interval = IntSet.vector, IntSet.single_point, IntSet.interval
 IntSetIsNothing, IntSetIsEverything = IntSet.is_nothing, IntSet.is_everything
+
+
+def __getattr__(name: str) -> _NoReturn:
+    raise AttributeError(
+        f"module `tvmagic.arith._ffi_api` has no name `{name}`{_advice('tvmagic.arith._ffi_api', name)}"
+    )

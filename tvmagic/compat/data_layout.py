@@ -158,7 +158,9 @@ def _rules(source: Layout, target: Layout, divide: Callable[..., PrimExpr]) -> l
             hint="use the same axes",
             code="layout.not_convertible",
         )
-    return [_part(_whole_index(source, axis.var.name), target, place, divide) for place, axis in enumerate(target.axes)]
+    return [
+        _component(_whole_index(source, axis.var.name), target, place, divide) for place, axis in enumerate(target.axes)
+    ]
 
 
 def _whole_index(source: Layout, letter: str) -> PrimExpr:
@@ -183,7 +185,7 @@ def _product_behind(where: Layout, place: int) -> int:
     return found
 
 
-def _part(index: PrimExpr, target: Layout, place: int, divide: Callable[..., PrimExpr]) -> PrimExpr:
+def _component(index: PrimExpr, target: Layout, place: int, divide: Callable[..., PrimExpr]) -> PrimExpr:
     """What axis `place` of `target` has of the index along the whole axis."""
     axis = target.axes[place]
     if axis.var.name.isupper():

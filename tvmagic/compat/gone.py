@@ -41,18 +41,33 @@ _ANALYSES = {
     " program does":
         "is_pure_function assert_pure_function calculate_allocated_bytes calculate_constant_bytes calculate_workspace_bytes",
 }  # fmt: skip
-_SOLVERS = {
+_SOLVED = (
     "it solved systems of linear equations and inequalities. Programs here ask `arith.detect_iter_map`,"
-    " `arith.deduce_bound` and `arith.Analyzer`":
+    " `arith.deduce_bound` and `arith.Analyzer`"
+)
+_NARROWED = (
+    "it removed variables from a condition. The pass that knows the contents of buffers has its own rules, and programs here ask"
+    " `arith.Analyzer`"
+)
+_SOLVERS = {
+    _SOLVED:
         "IntConstraints IntConstraintsTransform IntGroupBounds solve_linear_equations solve_linear_inequalities",
     "it counted the computations that occur several times in an expression. The pass `CommonSubexprElimTIR` finds them":
         "detect_common_subexpr",
-    "it removed variables from a condition. The pass that knows the contents of buffers has its own rules, and programs here ask"
-    " `arith.Analyzer`":
+    _NARROWED:
         "narrow_predicate_expression",
 }  # fmt: skip
+_SOLVERS_BY_FFI = {
+    _SOLVED: "SolveInequalitiesAsCondition SolveLinearEquations",
+    _NARROWED: "NarrowPredicateExpression",
+}
+_CHECKS = {
+    "it checked the solution of a system of equations. There are no solvers here": "check_int_constraints_trans_consistency",
+}
 _OF_MODULE = {
     "tvmagic.arith": _SOLVERS,
+    "tvmagic.arith._ffi_api": _SOLVERS_BY_FFI,
+    "tvmagic.testing": _CHECKS,
     "tvmagic.tir.analysis": _ANALYSES,
     "tvmagic.tir.transform": _PASSES,
 }

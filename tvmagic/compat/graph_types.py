@@ -148,13 +148,13 @@ _SHOWN: dict[type[Node], str] = {
 }
 
 
-def _part(printer: Printer, value: Any) -> str:
+def _operand_text(printer: Printer, value: Any) -> str:
     if isinstance(value, tuple):
-        return f"[{', '.join([_part(printer, item) for item in value])}]"
+        return f"[{', '.join([_operand_text(printer, item) for item in value])}]"
     return printer.text(value) if isinstance(value, Node) else str(value)
 
 
 @prints(*_SHOWN)
 def _type(printer: Printer, node: Node) -> Text:
-    parts = [_part(printer, getattr(node, name)) for name in _SHOWN[type(node)].split()]
+    parts = [_operand_text(printer, getattr(node, name)) for name in _SHOWN[type(node)].split()]
     return f"{type(node).__name__}({', '.join(parts)})", ATOM

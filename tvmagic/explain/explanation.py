@@ -15,6 +15,7 @@ from tvmagic.explain.schedule_writer import plain_name, views_of
 from tvmagic.explain.trial import Edit, Trials, attachments, inlinings, numbers_in, parallel_calls
 from tvmagic.explain.waste import inlined_in, waste_of
 from tvmagic.ir import AttrStmt, For, PrimFunc, post_order_visit
+from tvmagic.ir.views import viewed
 from tvmagic.lazy import cached_property
 from tvmagic.model.core_model import DIVISION
 from tvmagic.model.footprints import footprint, patterns, touched
@@ -97,6 +98,7 @@ class LoopRow:
     threads: float
 
 
+@viewed("explanation")
 @dataclass
 class Explanation:
     """What `explain` found: `findings` (worst first), `loops` (hot loop nests, slowest first), `notes` on how it was found.

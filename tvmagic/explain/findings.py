@@ -368,7 +368,7 @@ def _sums_in_memory(case: Case, nest: NestModel) -> Iterable[Suspect]:
 
 
 @rule
-def _begun_inside(case: Case, nest: NestModel) -> Iterable[Suspect]:
+def _init_guards(case: Case, nest: NestModel) -> Iterable[Suspect]:
     """Sums that go through memory, as what they begin with is stored inside the loops that add to them."""
     view = case.view(nest)
     used = next((s.begun for s in nest.nest.statements if s.begun and s.accumulates), frozenset())
@@ -481,7 +481,7 @@ def _in_memory(case: Case, nest: NestModel) -> Iterable[Suspect]:
 
 
 @rule
-def _short(case: Case, nest: NestModel) -> Iterable[Suspect]:
+def _short_loops(case: Case, nest: NestModel) -> Iterable[Suspect]:
     around = nest.iterations / max(nest.rolled.extent, 1) * entry(nest)
     if around < 0.2 * nest.core or nest.rolled.extent > 64 or not nest.in_core:
         return

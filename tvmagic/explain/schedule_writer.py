@@ -258,7 +258,7 @@ class Writer:
         self.leaves = list(view.leaves)
         self.names: dict[str, str] = {}
 
-    def _fresh(self, leaf: Leaf, suffix: str) -> str:
+    def _unique_name(self, leaf: Leaf, suffix: str) -> str:
         base = plain_name(leaf.text if leaf.text.isidentifier() else leaf.name)
         name, number = f"{base}_{suffix}", 1
         while name in self.taken or keyword.iskeyword(name):
@@ -273,7 +273,7 @@ class Writer:
 
     def split(self, leaf: Leaf, factor: int) -> tuple[Leaf, Leaf]:
         """Split a loop into blocks of `factor`; gives the outer and the inner loop."""
-        outer, inner = self._fresh(leaf, "o"), self._fresh(leaf, "i")
+        outer, inner = self._unique_name(leaf, "o"), self._unique_name(leaf, "i")
         if self.view.is_te:
             call = self._call("split", leaf.text, str(factor))
         else:
@@ -287,7 +287,7 @@ class Writer:
 
     def fuse(self, outer: Leaf, inner: Leaf) -> Leaf:
         """Make one loop of two that follow each other."""
-        name = self._fresh(outer, "f")
+        name = self._unique_name(outer, "f")
         self.lines.append(f"{name} = {self._call('fuse', outer.text, inner.text)}")
         made = Leaf(name, name, outer.extent * inner.extent, outer.axes + inner.axes, inner.step)
         place = self.leaves.index(outer)

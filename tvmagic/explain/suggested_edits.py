@@ -29,7 +29,7 @@ def _inner_first(leaves: Sequence[Leaf], last: Sequence[Leaf]) -> list[Leaf]:
     return [leaf for leaf in leaves if all(leaf is not other for other in last)] + list(last)
 
 
-def _part(writer: Writer, leaf: Leaf, size: int) -> Leaf:
+def _inner_iterations(writer: Writer, leaf: Leaf, size: int) -> Leaf:
     """The innermost `size` iterations of a loop, as a loop of their own; threads share the rest, if they shared the loop."""
     if leaf.extent == size:
         return leaf
@@ -48,7 +48,7 @@ def vectorized(view: View, lanes: int) -> list[Edit]:
     for other in view.leaves:
         if other.kind == "vectorized":
             writer.mark("unroll", other)
-    part = _part(writer, leaf, _columns(leaf.extent, 1, lanes) if leaf.extent > lanes else leaf.extent)
+    part = _inner_iterations(writer, leaf, _columns(leaf.extent, 1, lanes) if leaf.extent > lanes else leaf.extent)
     writer.reorder(_inner_first(writer.leaves, [part]))
     writer.mark("vectorize", part)
     return _edit(writer)
@@ -66,10 +66,10 @@ def tiled(view: View, machine: Machine, lanes: int, shapes: Sequence[tuple[int, 
         writer = Writer(view)
         inner: list[Leaf] = []
         if row is not None and (size := _divisor(row.extent, count)) > 1:
-            inner.append(_part(writer, row, size))
+            inner.append(_inner_iterations(writer, row, size))
         elif count > 1 and row is not None:
             continue
-        inner.append(_part(writer, unit, _columns(unit.extent, vectors, lanes)))
+        inner.append(_inner_iterations(writer, unit, _columns(unit.extent, vectors, lanes)))
         if any(leaf.kind == "parallel" for leaf in inner):
             continue  # threads would share what is to be a tile
         reduced = [leaf for leaf in writer.leaves if leaf.reduced]
@@ -161,7 +161,7 @@ def parallel_rows(view: View | None, lanes: int) -> list[Edit]:
     writer = Writer(view)
     last: list[Leaf] = []
     if leaf is unit:
-        last = [_part(writer, leaf, lanes) if leaf.extent > lanes else leaf]
+        last = [_inner_iterations(writer, leaf, lanes) if leaf.extent > lanes else leaf]
         writer.mark("vectorize", last[0])
     else:
         writer.mark("unroll", leaf)
@@ -354,7 +354,7 @@ def partial_sums(view: View, lanes: int) -> list[Edit]:
         if reduced[0].extent % count or count < 4:
             continue
         writer = Writer(view)
-        inner = _part(writer, reduced[0], count)
+        inner = _inner_iterations(writer, reduced[0], count)
         name = "partial"
         while name in writer.taken:
             name += "_"

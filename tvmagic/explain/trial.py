@@ -169,7 +169,7 @@ def _calls(version: Version) -> Iterator[tuple[ast.stmt, ast.Call, str]]:
             yield statement, statement.value, text
 
 
-def _place(statement: ast.stmt) -> tuple[int, int]:
+def _line_range(statement: ast.stmt) -> tuple[int, int]:
     """The first line of a statement, and how many it has."""
     return statement.lineno, (statement.end_lineno or statement.lineno) - statement.lineno + 1
 
@@ -177,7 +177,7 @@ def _place(statement: ast.stmt) -> tuple[int, int]:
 def inlinings(version: Version) -> list[tuple[Edit, str]]:
     """Each `compute_inline` of the cell left out, with the text of the block that `sch.compute_inline(block)` names."""
     return [
-        (Edit(f"pass  # without {ast.unparse(call)}", *_place(statement)), "".join(map(ast.unparse, call.args)))
+        (Edit(f"pass  # without {ast.unparse(call)}", *_line_range(statement)), "".join(map(ast.unparse, call.args)))
         for statement, call, _ in _calls(version)
         if isinstance(call.func, ast.Attribute) and call.func.attr == "compute_inline"
     ]
@@ -190,7 +190,7 @@ def parallel_calls(version: Version) -> dict[str, tuple[int, int]]:
     for statement, call, _ in _calls(version):
         if isinstance(call.func, ast.Attribute) and call.func.attr == "parallel":
             stage = ast.unparse(call.func.value)
-            found["".join(map(ast.unparse, call.args)) if stage == "sch" else stage] = _place(statement)
+            found["".join(map(ast.unparse, call.args)) if stage == "sch" else stage] = _line_range(statement)
     return found
 
 
@@ -204,5 +204,5 @@ def attachments(version: Version) -> list[tuple[Edit, str]]:
         name = loop if loop.isidentifier() else "loop"
         for size in (16, 64):
             calls = f"{name}_o, {name}_i = sch.split({loop}, [None, {size}])\nsch.compute_at({block}, {name}_o)"
-            found.append((Edit(calls, *_place(statement)), block))
+            found.append((Edit(calls, *_line_range(statement)), block))
     return found

@@ -29,7 +29,7 @@ class Inlined:
     readers: tuple[str, ...] = ()
 
 
-def _plain(version: Version, size: int) -> list[Nest]:
+def _unscheduled_nests(version: Version, size: int) -> list[Nest]:
     """The nests of the operator without a schedule; symbolic sizes are `size`."""
     return nests_of(next(iter(version.operator.version("plain").lower().functions.values())), size)[0]
 
@@ -40,7 +40,7 @@ def inlined_in(version: Version, program: ProgramModel, size: int = 256) -> list
     if version.source is None or "inline" not in version.source.text:
         return []
     stored = {plain_name(s.target.name) for n in program.nests for s in n.nest.statements}
-    nests, lines = _plain(version, size), _lines(version, size)
+    nests, lines = _unscheduled_nests(version, size), _lines(version, size)
     gone = {s.target.data for n in nests for s in n.statements if plain_name(s.target.name) not in stored}
     slow = {s.target.name for n in nests for s in n.statements if s.operations.calls or s.operations.divisions}
     found: list[Inlined] = []
@@ -70,7 +70,7 @@ def waste_of(version: Version, program: ProgramModel, size: int = 256) -> dict[s
         }
     lines = _lines(version, size)
     computed = _elements([n.nest for n in program.nests], lines)
-    used = _elements(_plain(version, size), lines)
+    used = _elements(_unscheduled_nests(version, size), lines)
     return {name: computed[name] / max(1, used[name]) for name in used if name in computed}
 
 

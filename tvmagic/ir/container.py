@@ -16,13 +16,13 @@ class JoinedTuple(tuple[Any, ...]):
     __slots__ = ()
 
     def __add__(self, other: Any) -> Any:
-        return self._joined(self, other) if isinstance(other, (list, tuple)) else NotImplemented
+        return self._concatenate(self, other) if isinstance(other, (list, tuple)) else NotImplemented
 
     def __radd__(self, other: Any) -> Any:
-        return self._joined(other, self) if isinstance(other, (list, tuple)) else NotImplemented
+        return self._concatenate(other, self) if isinstance(other, (list, tuple)) else NotImplemented
 
     @staticmethod
-    def _joined(first: Any, second: Any) -> JoinedTuple:
+    def _concatenate(first: Any, second: Any) -> JoinedTuple:
         return JoinedTuple([*first, *second])
 
     def __getitem__(self, key: Any) -> Any:

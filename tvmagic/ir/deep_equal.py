@@ -57,9 +57,9 @@ def _make_comparer(kind: type) -> _Compare:
         return _never
     compare: _Compare = deep_comparison(kind, {"deep_equal": deep_equal, "all_equal": _all_equal})
     if issubclass(kind, BinaryOp):
-        return _once(compare, _may_be_equal)
+        return _memoized(compare, _may_be_equal)
     several = sum(f.kind is Kind.EXPR for f in kind.FIELDS) > 1 or any(f.kind is Kind.EXPRS for f in kind.FIELDS)
-    return _once(compare) if several else compare
+    return _memoized(compare) if several else compare
 
 
 def _may_be_equal(a: Any, b: Any) -> bool:
@@ -76,7 +76,7 @@ _LARGEST = 1024
 _known_equal: dict[tuple[int, int], tuple[Any, Any]] = {}
 
 
-def _once(compare: _Compare, glance: _Compare | None = None) -> _Compare:
+def _memoized(compare: _Compare, glance: _Compare | None = None) -> _Compare:
     """`compare`, which asks once for two nodes that are found equal.
 
     Parts of an expression may be shared; a walk over each of their occurrences takes exponential time.

@@ -17,6 +17,7 @@ from tvmagic.ir.hooks import provided
 from tvmagic.ir.node import Node, Span
 from tvmagic.ir.prim_expr import MAPPINGS
 from tvmagic.ir.stmt import Block, BlockRealize, Stmt
+from tvmagic.ir.views import viewed
 
 # the names of the Python functions and classes from which functions and modules were read
 _python_names: weakref.WeakKeyDictionary[Node, str] = weakref.WeakKeyDictionary()
@@ -43,6 +44,7 @@ class CallingConv(enum.IntEnum):
     DEVICE_KERNEL_LAUNCH = 2
 
 
+@viewed("program")
 @node
 class PrimFunc(Node):
     """A function on scalars and buffers.
@@ -105,6 +107,7 @@ class PrimFunc(Node):
         def specialize(self, param_map: Mapping[Var, Any]) -> PrimFunc: ...
 
 
+@viewed("program")
 @node
 class IRModule(Node):
     """Functions by their names.

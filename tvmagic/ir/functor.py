@@ -199,7 +199,7 @@ def _inherit(new: Any, span: Span, mark: int) -> None:
         is_stmt = isinstance(part, Stmt)
         room -= not is_stmt
         if is_stmt or (own is None and room > 0):
-            for name, many in _parts(type(part)):
+            for name, many in _child_fields(type(part)):
                 todo += getattr(part, name) if many else [getattr(part, name)]
 
 
@@ -207,7 +207,7 @@ _INHERITING = 64  # operations around loads that are looked at: an expression ma
 
 
 @cache
-def _parts(node_class: type[Node]) -> tuple[tuple[str, bool], ...]:
+def _child_fields(node_class: type[Node]) -> tuple[tuple[str, bool], ...]:
     """The fields of a class with statements and expressions, and whether they hold tuples."""
     one, many = (Kind.EXPR, Kind.STMT), (Kind.EXPRS, Kind.STMTS)
     return tuple([(f.name, f.kind in many) for f in node_class.FIELDS if f.kind in one + many])

@@ -11,6 +11,7 @@ from tvmagic.ir.dtype import DataType
 from tvmagic.ir.node import Node, Span
 from tvmagic.ir.operators import Call
 from tvmagic.ir.prim_expr import SEQUENCES, IntImm, PrimExpr, PrimType, StandsFor, Type, Var, expr
+from tvmagic.ir.views import viewed
 
 
 @node
@@ -47,6 +48,7 @@ class Range(Node):
     __hash__ = Node.__hash__
 
 
+@viewed("iteration variable")
 @node
 class IterVar(StandsFor):
     """An iteration variable: `var` over `dom`, of a kind `iter_type`.

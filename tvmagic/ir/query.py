@@ -16,7 +16,7 @@ from tvmagic.ir.stmt import AttrStmt
 _Kind = TypeVar("_Kind", bound=Node)
 
 
-class _Finder(Visitor):
+class _UndefinedVarCollector(Visitor):
     def __init__(self) -> None:
         self.found: list[Var] = []
 
@@ -32,7 +32,7 @@ def variables_in(expr: Node) -> list[Var]:
     """
     if isinstance(expr, Var):
         return [expr]
-    finder = _Finder()
+    finder = _UndefinedVarCollector()
     if not isinstance(expr, IntImm):
         finder.visit(expr)
     return finder.found

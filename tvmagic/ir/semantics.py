@@ -230,15 +230,15 @@ def convert_number(value: Number, dtype: DataType) -> Number:
     return low if value <= low else high if value >= high else int(value)
 
 
-def _whole(pick: Callable[[float], int]) -> Callable[[float], float]:
+def _rounding(pick: Callable[[float], int]) -> Callable[[float], float]:
     """A rounding that keeps infinities, NaN and the sign of zero."""
     return lambda x: math.copysign(float(pick(x)), x) if math.isfinite(x) else x
 
 
 ROUNDINGS: dict[str, Callable[[float], float]] = {
-    "floor": _whole(math.floor),
-    "ceil": _whole(math.ceil),
-    "trunc": _whole(math.trunc),
-    "round": _whole(round),
-    "nearbyint": _whole(round),
+    "floor": _rounding(math.floor),
+    "ceil": _rounding(math.ceil),
+    "trunc": _rounding(math.trunc),
+    "round": _rounding(round),
+    "nearbyint": _rounding(round),
 }

@@ -16,8 +16,10 @@ from tvmagic.ir.methods import method_of
 from tvmagic.ir.node import Name, Node, Object, Span
 from tvmagic.ir.operators import check_mask_element
 from tvmagic.ir.prim_expr import SEQUENCES
+from tvmagic.ir.views import viewed
 
 
+@viewed("program")
 class Stmt(Node):
     """A statement."""
 

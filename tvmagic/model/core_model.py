@@ -52,7 +52,7 @@ class Core:
         self.free = {loop.var: loop.extent for made in nests for loop in made.unrolled}
         # Copies of a loop are the same loop, and what they access the same place.
         self.order = {loop.var: (n, loop.name) for made in nests for n, loop in enumerate(made.unrolled)}
-        self.begun = {s.target.data for made, s in self.statements() if self._begun_inside(made, s)}
+        self.begun = {s.target.data for made, s in self.statements() if self._is_init_guarded(made, s)}
         moves = [self.copies(a) / self._shared(made, a) * self._outside(made, a) for made, s in self.statements() for a in (*s.loads, s.target)]  # fmt: skip
         self.masked = any(made.partly for made in nests)
         self.stored = {s.target.data for _, s in self.statements()}
@@ -100,7 +100,7 @@ class Core:
         inside = access.loops[access.loops.index(self.rolled) + 1 :]
         return polls(self.rolled.node) or any(loop.is_version for loop in inside)
 
-    def _begun_inside(self, made: NestModel, s: Statement) -> bool:
+    def _is_init_guarded(self, made: NestModel, s: Statement) -> bool:
         """Whether code asks in each iteration whether a sum begins, so that it goes through memory. LLVM takes the condition out of
         loops that it makes vectors of, if it does not write them out, and that are not in the condition; often the first iteration, too,
         if sums are few or the condition is on one loop alone."""
@@ -132,7 +132,7 @@ class Core:
         loads, stores = loads + sums / turns, stores + whole * sums / turns + self._masked_stores()
         taken = sums + max(1, self._kept()) + 1
         spills = max(0, taken - machine.vector_registers)
-        held = self._held()
+        held = self._invariant_registers()
         if taken + held > machine.vector_registers:
             loads += held  # it comes from the stack
         index = self._index()
@@ -282,7 +282,7 @@ class Core:
         keys = {self.place(a): a for a in loads}
         return max([parts(a.lanes, a.bits, self.machine) for a in keys.values()], default=0) + 1
 
-    def _same(self) -> Iterator[tuple[NestModel, Access]]:
+    def _invariant_loads(self) -> Iterator[tuple[NestModel, Access]]:
         """What is loaded at the same place in each iteration, beside sums, with its nest."""
         seen = {self.place(s.target) for _, s in self.statements()}
         for made, s in self.statements():
@@ -291,9 +291,9 @@ class Core:
                     seen.add(key)
                     yield made, access
 
-    def _held(self) -> int:
+    def _invariant_registers(self) -> int:
         """Registers for what is the same in each iteration, beside sums."""
-        return math.ceil(sum(self._vectors(made, access) for made, access in self._same()))
+        return math.ceil(sum(self._vectors(made, access) for made, access in self._invariant_loads()))
 
     def _vectors(self, made: NestModel, access: Access) -> float:
         """Registers that the copies of an access take."""
@@ -302,7 +302,7 @@ class Core:
     def before(self) -> float:
         """Cycles to load what is the same in each iteration, before the loop; vectors of what is apart are put together."""
         cycles = 0.0
-        for made, access in self._same():
+        for made, access in self._invariant_loads():
             step = access.address.stride(made.lanes_of.var) if made.lanes_of is not None else 0
             apart = made.by_llvm and made.lanes_of in made.unrolled and step not in (0, 1)
             cycles += self.copies(access) if apart else self._vectors(made, access) / self.machine.loads_per_cycle
@@ -353,13 +353,13 @@ class Core:
         each = [
             self.copies(s.target)
             * parts(s.target.lanes, s.target.bits, self.machine)
-            * self._beside(made, s)
+            * self._accumulator_count(made, s)
             / self._lanes_of_sum(made, s)
             for made, s in held.values()
         ]
         return math.ceil(sum(each))
 
-    def _beside(self, made: NestModel, s: Statement) -> int:
+    def _accumulator_count(self, made: NestModel, s: Statement) -> int:
         """How many vectors LLVM makes of one sum: several, if their order does not matter."""
         loop = made.lanes_of
         if loop is None or not self._in_lanes(made, s):
@@ -398,7 +398,7 @@ class Core:
                 factors[key] = self._ahead(begun * self.rolled.extent, work * self.rolled.extent)
                 continue
             if self.stays(s.target) and key not in begun_here:
-                latency /= self.together(made) * self._beside(made, s)
+                latency /= self.together(made) * self._accumulator_count(made, s)
                 waits[key] = waits.get(key, 0.0) + latency * self.runs(s) / self.copies(s.target)
                 factors[key] = self._overlap(s, begun, work)
             elif not s.target.address.uses(self.rolled.var) and (
@@ -415,7 +415,7 @@ class Core:
                 factors[key] = 1.0
             elif (row := self.runs(s) / self.copies(s.target)) > 1:  # sums of an iteration that wait for each other
                 together = made.lanes if self._in_lanes(made, s) else self.together(made)
-                waits[key] = waits.get(key, 0.0) + latency * row / together / self._beside(made, s)
+                waits[key] = waits.get(key, 0.0) + latency * row / together / self._accumulator_count(made, s)
                 factors[key] = self._ahead(begun * together, work * together)
         return max((wait / factors[key] for key, wait in waits.items()), default=0.0), self._sums()
 

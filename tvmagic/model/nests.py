@@ -389,13 +389,13 @@ class _Walk(ir.Visitor):
 
     def number(self, value: ir.PrimExpr) -> int:
         """A size as a number; symbolic ones are `sizes`, loops around are in the middle."""
-        known = {v: self._known(v) for v in variables_in(value)}
+        known = {v: self._constant_value(v) for v in variables_in(value)}
         try:
             return int(evaluate(value, known))
         except TVMagicError:
             return self.sizes
 
-    def _known(self, var: ir.Var) -> int:
+    def _constant_value(self, var: ir.Var) -> int:
         value = self.values.get(var)
         if isinstance(value, Address):
             return value.offset + sum(step * (self.extents[k[0]] // 2) // k[2] for k, step in value.strides.items())
@@ -518,12 +518,12 @@ class _Walk(ir.Visitor):
         guards = [*self.guards, *values.guards]
         made = Statement(
             node, value, target, values.loads, values.found, node.value.dtype.lanes, tuple(self.loops), guards,
-            node.value.dtype.is_float, self.any_order, self._begun_inside(target.data), tuple(self.guards), tuple(values.choices),
+            node.value.dtype.is_float, self.any_order, self._init_guard_vars(target.data), tuple(self.guards), tuple(values.choices),
         )  # fmt: skip
         inner = self.loops[-1].node
         self.nests.setdefault(inner, Nest(tuple(self.loops), [])).statements.append(made)
 
-    def _begun_inside(self, data: ir.Var) -> frozenset[ir.Var]:
+    def _init_guard_vars(self, data: ir.Var) -> frozenset[ir.Var]:
         """The variables of the condition below which the loops around store what a sum in some memory begins with."""
         used, around = self.begun.get(data, frozenset()), {loop.var for loop in self.loops}
         return used if used <= around else frozenset()

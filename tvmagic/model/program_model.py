@@ -55,7 +55,7 @@ class ProgramModel:
         return bool(other.nests) and other.bare <= self.bare + _FEW
 
     @cached_property
-    def _alike(self) -> dict[Any, list[NestModel]]:
+    def _equivalent_nests(self) -> dict[Any, list[NestModel]]:
         """The nests by what they are copies of: unrolled or partitioned loops leave several."""
         found: dict[Any, list[NestModel]] = {}
         for n in self.nests:
@@ -64,12 +64,12 @@ class ProgramModel:
 
     def share(self, nest: NestModel) -> float:
         """The share of a nest, with those that are copies of it, in the time."""
-        return sum(n.time for n in self._alike[_origin(nest)]) / max(self.time, 1e-9)
+        return sum(n.time for n in self._equivalent_nests[_origin(nest)]) / max(self.time, 1e-9)
 
     @property
     def hot(self) -> list[NestModel]:
         """The nests that take a tenth of the time or more, slowest first; of copies the slowest."""
-        found = [max(group, key=lambda n: n.time) for group in self._alike.values()]
+        found = [max(group, key=lambda n: n.time) for group in self._equivalent_nests.values()]
         return sorted((n for n in found if self.share(n) >= 0.1), key=lambda n: -self.share(n))
 
 
@@ -215,7 +215,7 @@ def _transfers(s: Statement, loops: tuple[Loop, ...], number: int, machine: Mach
 
 def _vectors_of(found: list[NestModel], machine: Machine, told: Mapping[For, bool]) -> None:
     """Whether the nests of a body are vectors, or LLVM makes vectors of them."""
-    apart, beside, held = _lanes_apart(found, machine), _beside(found, machine), _held(found)
+    apart, beside, held = _lanes_apart(found, machine), _adjacent_count(found, machine), _live_memory(found)
     for made in found:
         if all(s.lanes > 1 for s in made.nest.statements):
             continue
@@ -238,7 +238,7 @@ def _vectors_of(found: list[NestModel], machine: Machine, told: Mapping[For, boo
         made.vectorized = made.by_llvm = not made.reason
 
 
-def _held(found: list[NestModel]) -> set[Var]:
+def _live_memory(found: list[NestModel]) -> set[Var]:
     """The memory of the function of which each iteration of a body stores and loads the same few places: LLVM keeps them in
     registers."""
     accesses = [(made, a) for made in found for a in made.nest.accesses]
@@ -257,7 +257,7 @@ def _lanes(made: NestModel, machine: Machine) -> int:
     return max(1, machine.vector_bits // max(8, *(a.bits for a in made.nest.accesses)))
 
 
-def _beside(found: list[NestModel], machine: Machine) -> int:
+def _adjacent_count(found: list[NestModel], machine: Machine) -> int:
     """How many statements of a body compute values beside each other, so that LLVM makes one vector of them; 1 if too few."""
     groups: dict[object, list[Statement]] = {}
     for made in found:

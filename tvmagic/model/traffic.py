@@ -102,7 +102,7 @@ class Traffic:
         if shared == 0 and level > 1:
             total *= _lost(self.whole, size)  # the rest is there since the last call
         # What was written goes back: between caches beside what comes, to memory in its place.
-        times = self._fresh(nest, pattern, level) * (2 if pattern.stored and level == 3 else 1)
+        times = self._uncached_share(nest, pattern, level) * (2 if pattern.stored and level == 3 else 1)
         return int(total * times), int(pushed * times)
 
     def _around(self, pattern: Pattern, number: int) -> float:
@@ -115,7 +115,7 @@ class Traffic:
         number = min(number, max(moving, default=-1) + 1)
         return touched(pattern, number, self.machine.line) * math.prod(loop.extent for loop in loops[:number])
 
-    def _fresh(self, nest: Nest, pattern: Pattern, level: int) -> float:
+    def _uncached_share(self, nest: Nest, pattern: Pattern, level: int) -> float:
         """The share of a pattern that no loop before, beside this one or beside one around it, left in the cache."""
         access, offsets, _ = pattern
         fresh = 1.0
@@ -144,7 +144,7 @@ class Traffic:
                 if len(beside.get(parent, ())) < 2:
                     continue
                 known, repeated = seen.setdefault(parent, {}), dict[Var, set[object]]()
-                places = [(a, self._place(a, number + 1)) for a in nest.accesses if a.address.known]
+                places = [(a, self._access_key(a, number + 1)) for a in nest.accesses if a.address.known]
                 for access, (key, counts) in places:
                     if (most := known.get(key)) and all(n <= m for n, m in zip(counts, most)):
                         place = self._line(access, access.address.offset), access.address.signature
@@ -154,7 +154,7 @@ class Traffic:
                 found.setdefault(nest, []).append((repeated, beside[parent]))
         return found
 
-    def _place(self, access: Access, outside: int) -> tuple[object, tuple[int, ...]]:
+    def _access_key(self, access: Access, outside: int) -> tuple[object, tuple[int, ...]]:
         """Where an access goes while its loops run, all but so many of the outermost: what it has in common with others that begin there
         and take the same steps, and how many of each step it takes."""
         inside = {loop.var for loop in access.loops[outside:]}

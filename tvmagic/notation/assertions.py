@@ -115,11 +115,11 @@ class Assertion:
         """All expressions of the assertion."""
         pending = list(self.reductions)
         yield self.condition
-        yield from _ends(self.loops)
+        yield from _loop_bounds(self.loops)
         while pending:
             reduction = pending.pop()
             yield reduction.element
-            yield from _ends(reduction.loops)
+            yield from _loop_bounds(reduction.loops)
             pending += reduction.inner
 
     @property
@@ -131,21 +131,21 @@ class Assertion:
         return list(found)
 
 
-def _ends(loops: tuple[Loop, ...]) -> list[PrimExpr]:
+def _loop_bounds(loops: tuple[Loop, ...]) -> list[PrimExpr]:
     return [end for loop in loops for end in (loop.begin, loop.end) if isinstance(end, PrimExpr)]
 
 
 def read_assertions(statement: ast.Assert, scope: Scope) -> list[Assertion]:
     """The conditions of an `assert`, those joined by `and` each by itself."""
     message = statement.msg.value if isinstance(statement.msg, ast.Constant) else ""
-    terms = [_Term(scope, node, []).read() for node in _joined(statement.test)]
+    terms = [_Term(scope, node, []).read() for node in _conjuncts(statement.test)]
     return [replace(term, message=str(message)) for found in terms for term in found]
 
 
-def _joined(node: ast.expr) -> list[ast.expr]:
+def _conjuncts(node: ast.expr) -> list[ast.expr]:
     """The conditions that `and` joins."""
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
-        return [part for value in node.values for part in _joined(value)]
+        return [part for value in node.values for part in _conjuncts(value)]
     return [node]
 
 
@@ -169,11 +169,11 @@ class _Term:
         match self.node:
             case ast.Call(func=ast.Name(id="all"), args=[inner], keywords=[]) if _is_generator(self.node):
                 loops = [*self.within, *inner.generators]  # type: ignore[attr-defined]
-                parts = _joined(inner.elt)  # type: ignore[attr-defined]
+                parts = _conjuncts(inner.elt)  # type: ignore[attr-defined]
                 return [a for part in parts for a in _Term(self.scope, part, loops).read()]
             case ast.Call(func=ast.Name(id="all"), args=[inner], keywords=[ast.keyword(arg="over")]):
                 over_names(self.node, self.source)
-                return [a for part in _joined(inner) for a in _Term(self.scope, part, self.within).read()]
+                return [a for part in _conjuncts(inner) for a in _Term(self.scope, part, self.within).read()]
             case ast.Call(func=ast.Name(id="distinct")):
                 return [self._distinct(self.node)]
         self._check_accesses()

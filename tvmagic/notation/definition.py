@@ -114,7 +114,7 @@ class Definition(IndexRanges):
                 )  # fmt: skip
 
     def _accumulate(self, reduction: str, free: list[str], previous: Any) -> Any:
-        part = self._stage(self._fresh(f"{self.name}_{reduction}"), self.axes, self.value, reduction, free)
+        part = self._stage(self._unique_name(f"{self.name}_{reduction}"), self.axes, self.value, reduction, free)
 
         def combine(*indices: Any) -> Any:
             a, b = previous(*indices), part(*indices)
@@ -173,7 +173,7 @@ class Definition(IndexRanges):
             return result
 
         tensor = self._compute(name, axes, compute)
-        return WideSum(tensor, rounded[0], self._fresh(f"{name}_{rounded[0]}")) if rounded else tensor
+        return WideSum(tensor, rounded[0], self._unique_name(f"{name}_{rounded[0]}")) if rounded else tensor
 
     def _compute(self, name: str, axes: list[str], body: Any) -> Any:
         for axis in axes:
@@ -245,19 +245,19 @@ class Definition(IndexRanges):
         for node in call.args:
             self._branches[node] = [part for part in parts_of(branches) if {*self.index_names(part[0])} <= indices]
         if self._own is not None or not all(isinstance(value, Var) for value in bound.values()):
-            return self._made(call, bound)  # of the steps of a recurrence
+            return self._composite(call, bound)  # of the steps of a recurrence
         if call not in self._lifted:
-            self._lifted[call] = (bound, self._made(call, bound))
+            self._lifted[call] = (bound, self._composite(call, bound))
         places, made = self._lifted[call]
         return substitute(made, {places[n]: value for n, value in bound.items() if n in places})
 
-    def _made(self, call: ast.Call, bound: Mapping[str, Any]) -> PrimExpr:
+    def _composite(self, call: ast.Call, bound: Mapping[str, Any]) -> PrimExpr:
         derived = DERIVED.get(ast.unparse(call.func))
         if derived is not None:
             return derived(self, call, bound)
         free = self.index_names(call)
         self._check_free(free, set(bound))
-        name = self._fresh(f"{self.name}_{reduction_name(call)}")
+        name = self._unique_name(f"{self.name}_{reduction_name(call)}")
         tensor = self._reduction(name, free, call)
         return tensor(*[bound[n] for n in free])
 
@@ -269,7 +269,7 @@ class Definition(IndexRanges):
 
     def compute(self, suffix: str, axes: list[str], body: Callable[[Mapping[str, Any]], Any]) -> Any:
         """A stage named after the statement, of the elements `body(index names to variables)`."""
-        return self._compute(self._fresh(f"{self.name}_{suffix}"), axes, lambda *at: body(dict(zip(axes, at))))
+        return self._compute(self._unique_name(f"{self.name}_{suffix}"), axes, lambda *at: body(dict(zip(axes, at))))
 
     def expression(self, node: ast.expr, bound: Mapping[str, Any], own: Any = None) -> PrimExpr:
         """An expression of the notation; `own` is what the definition's name stands for in one that reads itself."""
@@ -289,7 +289,7 @@ class Definition(IndexRanges):
         """What is a number in an index, by name."""
         return self._numbers
 
-    def _fresh(self, name: str) -> str:
+    def _unique_name(self, name: str) -> str:
         taken, candidate, count = {*self.scope.tensors, *self.scope.made, *self.scope.assigned}, name, 0
         while candidate in taken:
             count += 1

@@ -289,7 +289,7 @@ class Expressions:
 
     def _placed(self, value: Any, node: ast.expr) -> Any:
         if isinstance(value, ir.PrimExpr) and not isinstance(value, ir.Var):
-            _place(value, self.source.span(node))
+            _set_span(value, self.source.span(node))
         return value
 
     def _constant(self, node: ast.Constant) -> Any:
@@ -653,7 +653,7 @@ def index_items(node: ast.Subscript) -> list[ast.expr]:
     return list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
 
 
-def _place(value: ir.PrimExpr, span: ir.Span) -> None:
+def _set_span(value: ir.PrimExpr, span: ir.Span) -> None:
     """Give the parts of a new expression that have no place yet the one of their syntax."""
     pending: list[Any] = [value]
     while pending:

@@ -332,7 +332,7 @@ class IndexRanges:
                 self.source, node, f"the extent of `{name}` cannot be inferred{why}",
                 self._said_below(name)
                 or self._from_the_end(name)
-                or self._beside(name, ranges)
+                or self._sum_hint(name, ranges)
                 or self._ran(name)
                 or self._as_long_as(name, ranges)
                 or f"write `{name}: range(...)` above, or `for {name} in range(...):` around it", code="notation.extent_not_inferred",
@@ -345,7 +345,7 @@ class IndexRanges:
             return None
         return f"the range of `{name}` in line {line} holds for the statements below it; move it above this one"
 
-    def _beside(self, name: str, ranges: Mapping[str, tuple[Any, Any]]) -> str | None:
+    def _sum_hint(self, name: str, ranges: Mapping[str, tuple[Any, Any]]) -> str | None:
         """The hint for sums of two names that no other access bounds, such as the place and the window in `X[2 * i + r]`."""
         windows: dict[str, str] = {}  # the name whose range is asked for, and the sum it is in
         for access, _ in self.accesses:
@@ -443,7 +443,7 @@ class IndexRanges:
                     self.source, item,
                     f"the index `{ast.unparse(item)}` of `{ast.unparse(access.value)}` reaches {reached}, "
                     f"outside 0 to {last}",
-                    self._behind_a_condition(access) or self._inside(item, size, below, ranges) or self._from_the_last(access, item) or f"shorten the range, or {self._padding(ranges)}", code="notation.index_out_of_range",
+                    self._behind_a_condition(access) or self._offset_hint(item, size, below, ranges) or self._from_the_last(access, item) or f"shorten the range, or {self._padding(ranges)}", code="notation.index_out_of_range",
                 )  # fmt: skip
 
     def _padding(self, ranges: Mapping[str, tuple[Any, Any]]) -> str:
@@ -499,7 +499,7 @@ class IndexRanges:
                 return f"an index counts from the front: write `{ast.unparse(access.value)}[{', '.join(items)}]`"
         return None
 
-    def _inside(self, item: ast.expr, size: Any, below: bool, ranges: Mapping[str, tuple[Any, Any]]) -> str | None:
+    def _offset_hint(self, item: ast.expr, size: Any, below: bool, ranges: Mapping[str, tuple[Any, Any]]) -> str | None:
         """A hint for an index `i + constant` that leaves a dimension: what keeps it inside."""
         affine = affine_of(item, self.names, self._numbers)
         name = next(iter(affine.factors), None) if affine is not None and len(affine.factors) == 1 else None

@@ -314,9 +314,9 @@ class _Table(_Steps):
 
     def _beginnings(self) -> list[ast.expr]:
         """The value of the first element, which reads no other."""
-        return [self._taken(self.made, 0, 0)]
+        return [self._element_at(self.made, 0, 0)]
 
-    def _taken(self, made: Definition, row: int, column: int) -> ast.expr:
+    def _element_at(self, made: Definition, row: int, column: int) -> ast.expr:
         ranges = {**made.ranges, self.row: (row, 1), self.column: (column, 1)}
         return _Taken(made, ranges).visit(copy.deepcopy(made.value))
 
@@ -330,7 +330,7 @@ class _Table(_Steps):
             (r, c) for r in range(min(rows, _BORDER)) for c in edges if c < reach[1] or isinstance(self.columns, int)
         }
         for row, column in sorted(points):
-            for access in ast.walk(self._taken(made, row, column)):
+            for access in ast.walk(self._element_at(made, row, column)):
                 if isinstance(access, ast.Subscript) and _base(access) == made.name:
                     self._check_inside(made, access, row, column, columns)
         return rows is self.rows and columns is self.columns and max(rows, columns) <= _BORDER

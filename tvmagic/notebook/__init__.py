@@ -24,7 +24,7 @@ _PLACES = {
     "make_view": "view",
     "page": "pages",
     "passes": "commands",
-    "playground": "playing",
+    "playground": "knob_playground",
     "show_passes": "stepper",
     "time_calls": "commands",
     "tune": "tuning",

@@ -272,11 +272,11 @@ def bound_rows(sch: Any, ranges: Mapping[Any, Any]) -> list[list[Any]]:
             attr = stage.iter_var_attrs.get(iv)
             kind = KINDS.get(attr.iter_type if attr is not None and attr.iter_type else iv.iter_type, "")
             role = " and ".join(r for r, ids in (("root", roots), ("loop", leaves)) if id(iv) in ids) or "inner"
-            rows.append([stage.op.name, iv.var.name, kind, _number(found.min), _number(found.extent), role])
+            rows.append([stage.op.name, iv.var.name, kind, _as_number(found.min), _as_number(found.extent), role])
     return rows
 
 
-def _number(value: Any) -> Any:
+def _as_number(value: Any) -> Any:
     return getattr(value, "value", None) if hasattr(value, "value") else str(value)
 
 

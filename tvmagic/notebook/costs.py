@@ -72,7 +72,7 @@ class CostListing(Shown):
         return cost.weight / self.whole
 
     @staticmethod
-    def _words(cost: Cost) -> str:
+    def _cost_text(cost: Cost) -> str:
         return f"{human(cost.arithmetic)} op, {human(cost.touched, 'B')}" if cost.weight else ""
 
     def html(self, styled: bool = True) -> str:
@@ -85,7 +85,7 @@ class CostListing(Shown):
                 f'<span style="display:inline-block;width:{_WIDTH};margin-right:.5em{ground}" aria-hidden="true">'
                 f'<span style="display:inline-block;height:.8em;width:{width}%;background:var(--tm-accent)"></span></span>'
                 f'<span style="display:inline-block;width:{_NUMBERS}ch;margin-right:1em;text-align:right;color:var(--tm-muted)">'
-                f"{escape(self._words(cost))}</span>"
+                f"{escape(self._cost_text(cost))}</span>"
             )
             rows.append(f'<span class="tm-row">{bar}{html_line(line, "tvmscript")}\n</span>')
         box = (
@@ -96,6 +96,6 @@ class CostListing(Shown):
 
     def text(self, colour: bool | None = None) -> str:
         def beside(cost: Cost) -> str:
-            return f"{('#' * round(self._share(cost) * _BAR)).ljust(_BAR)} {self._words(cost).rjust(_NUMBERS)}"
+            return f"{('#' * round(self._share(cost) * _BAR)).ljust(_BAR)} {self._cost_text(cost).rjust(_NUMBERS)}"
 
         return "\n".join([self.title, _LEGEND, *(f"{beside(c)}  {line}" for line, c in zip(self.lines, self.costs))])

@@ -45,7 +45,7 @@ def diff_lines(before: Sequence[str], after: Sequence[str]) -> list[Row]:
     rows = [Row("same", i, i) for i in range(start)]
     a, b = before[start : len(before) - end], after[start : len(after) - end]
     left, right = [line.strip() for line in a], [line.strip() for line in b]
-    for equal, i, i_end, j, j_end in _parts(left, right):
+    for equal, i, i_end, j, j_end in _segments(left, right):
         if equal:
             for p, q in zip(range(i, i_end), range(j, j_end)):
                 kind = "same" if a[p] == b[q] else "moved"
@@ -59,7 +59,7 @@ def diff_lines(before: Sequence[str], after: Sequence[str]) -> list[Row]:
 Part = tuple[bool, int, int, int, int]
 
 
-def _parts(left: Sequence[str], right: Sequence[str]) -> Iterator[Part]:
+def _segments(left: Sequence[str], right: Sequence[str]) -> Iterator[Part]:
     """Two sequences of lines or words in parts that are equal and parts that are not: (equal, begin, end, begin, end).
 
     Long ones are divided at what both have once, so that the time does not grow with the square
@@ -69,7 +69,7 @@ def _parts(left: Sequence[str], right: Sequence[str]) -> Iterator[Part]:
     anchors = _anchors(left, right) if len(left) * len(right) > _MATCHED else []
     for p, q in [*anchors, (len(left), len(right))]:
         inside = (left[i:p], right[j:q])
-        between = _parts(*inside) if anchors else _matched(*inside)
+        between = _segments(*inside) if anchors else _matched(*inside)
         yield from ((e, i + a, i + a_end, j + b, j + b_end) for e, a, a_end, b, b_end in between)
         if p < len(left):
             yield True, p, p + 1, q, q + 1
@@ -156,7 +156,7 @@ def _equal_until(left: Sequence[str], right: Sequence[str], x: int, y: int) -> i
 
 def _anchors(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int]]:
     """The pairs of lines that occur once in both, as many as have the same order."""
-    once = [_once(left), _once(right)]
+    once = [_unique_lines(left), _unique_lines(right)]
     pairs = [(p, once[1][line]) for line, p in once[0].items() if line in once[1]]
     ends: list[int] = []  # of each length of a rising sequence, the least place that it ends at
     chains: list[tuple[int, int, int]] = []  # a pair, and the pair before it in its sequence
@@ -174,7 +174,7 @@ def _anchors(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int]]
     return found[::-1]
 
 
-def _once(text: Sequence[str]) -> dict[str, int]:
+def _unique_lines(text: Sequence[str]) -> dict[str, int]:
     """The lines that occur once, with their places."""
     counts = Counter(text)
     return {line: n for n, line in enumerate(text) if counts[line] == 1}
@@ -232,19 +232,19 @@ def _pairs(a: Sequence[str], b: Sequence[str], left: range, right: range) -> lis
 
 
 @lru_cache(maxsize=16384)
-def _words(line: str) -> tuple[str, ...]:
+def _tokens(line: str) -> tuple[str, ...]:
     return tuple(_WORDS.findall(line.strip()))
 
 
 @lru_cache(maxsize=16384)
 def _counts(line: str) -> Counter[str]:
-    return Counter(_words(line))
+    return Counter(_tokens(line))
 
 
 @lru_cache(maxsize=65536)
 def likeness(a: str, b: str) -> float:
     """From 0 to 1: how much of two lines is the same, by words, in this order unless the lines are very long."""
-    left, right = _words(a), _words(b)
+    left, right = _tokens(a), _tokens(b)
     if not left or not right:
         return 0.0
     shorter, longer = sorted((left, right), key=len)
@@ -264,14 +264,14 @@ def word_marks(before: str, after: str) -> tuple[Marks, Marks]:
     a, b = _offsets(left), _offsets(right)
     marks_a: list[tuple[int, int]] = []
     marks_b: list[tuple[int, int]] = []
-    for equal, i, i_end, j, j_end in _parts(left[skip_a:], right[skip_b:]):
+    for equal, i, i_end, j, j_end in _segments(left[skip_a:], right[skip_b:]):
         if equal:
             continue
         if i_end > i:
             marks_a.append((a[skip_a + i], a[skip_a + i_end]))
         if j_end > j:
             marks_b.append((b[skip_b + j], b[skip_b + j_end]))
-    return _joined(marks_a, before), _joined(marks_b, after)
+    return _merge_marks(marks_a, before), _merge_marks(marks_b, after)
 
 
 def _offsets(words: Sequence[str]) -> list[int]:
@@ -281,7 +281,7 @@ def _offsets(words: Sequence[str]) -> list[int]:
     return offsets
 
 
-def _joined(marks: list[tuple[int, int]], line: str) -> Marks:
+def _merge_marks(marks: list[tuple[int, int]], line: str) -> Marks:
     """Marks with only blanks between them made one."""
     result: list[tuple[int, int]] = []
     for start, end in marks:

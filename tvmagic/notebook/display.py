@@ -7,6 +7,7 @@ from importlib.resources import files
 from typing import Any
 
 from tvmagic.errors import TVMagicError
+from tvmagic.ir.views import view_of, watch_views
 from tvmagic.notebook.html import escape, frame
 from tvmagic.notebook.program_text import program_of
 from tvmagic.notebook.results import Listing, Parts, Passes, Shown, Table, about, definition
@@ -183,66 +184,63 @@ def _explanation_view(explanation: Any) -> Shown:
     return explanation_view(explanation)
 
 
-# Where each class is defined, and how an object of it is shown. Found by name, so that nothing is
-# imported before it is needed.
-VIEWS: dict[tuple[str, str], Callable[[Any], Shown]] = {
-    ("tvmagic.operators.operator", "Operator"): operator_view,
-    ("tvmagic.operators.version", "Version"): _version_view,
-    ("tvmagic.operators.measure", "Benchmark"): _benchmark_view,
-    ("tvmagic.operators.comparison", "CheckResult"): _check_view,
-    ("tvmagic.explain.explanation", "Explanation"): _explanation_view,
-    ("tvmagic.passes", "Record"): Passes,
-    ("tvmagic.te.schedule.schedule", "Schedule"): _schedule_view,
-    ("tvmagic.te.schedule.stage", "Stage"): _stage_view,
-    ("tvmagic.ir.iteration", "IterVar"): _iter_var_view,
-    ("tvmagic.ir.function", "PrimFunc"): _program_view,
-    ("tvmagic.ir.function", "IRModule"): _program_view,
-    ("tvmagic.ir.stmt", "Stmt"): _program_view,
-    ("tvmagic.tir.schedule.schedule", "Schedule"): _tir_schedule_view,
-    ("tvmagic.tir.schedule.trace", "Trace"): _trace_view,
-    ("tvmagic.arith.int_set", "IntSet"): _int_set_view,
-    ("tvmagic.cinn.ir_schedule", "IRSchedule"): _cinn_schedule_view,
-    ("tvmagic.cinn.ir_schedule", "ModuleExpr"): _cinn_module_view,
-    ("tvmagic.cinn.trace", "ScheduleDesc"): _steps_view,
-    ("tvmagic.ascend.graph", "AscGraph"): _asc_graph_view,
-    ("tvmagic.ascend.autoschedule", "ImplGraph"): lambda impl: _asc_graph_view(impl.graph),
-    ("tvmagic.ascend.tiling", "Tiling"): _tiling_view,
-    ("tvmagic.runtime.module", "Module"): _module_view,
-    ("tvmagic.runtime.kernel", "Kernel"): _kernel_view,
+# The views by the names that classes give to `viewed`.
+VIEWS: dict[str, Callable[[Any], Shown]] = {
+    "operator": operator_view,
+    "version": _version_view,
+    "benchmark": _benchmark_view,
+    "check": _check_view,
+    "explanation": _explanation_view,
+    "record": Passes,
+    "te schedule": _schedule_view,
+    "te stage": _stage_view,
+    "iteration variable": _iter_var_view,
+    "program": _program_view,
+    "tir schedule": _tir_schedule_view,
+    "trace": _trace_view,
+    "integer set": _int_set_view,
+    "cinn schedule": _cinn_schedule_view,
+    "cinn program": _cinn_module_view,
+    "cinn steps": _steps_view,
+    "ascend graph": _asc_graph_view,
+    "ascend implementation": lambda impl: _asc_graph_view(impl.graph),
+    "ascend tiling": _tiling_view,
+    "compiled module": _module_view,
+    "compiled function": _kernel_view,
 }
 
 
 def shown(value: Any) -> Shown | None:
-    """How an object of ours is shown; None for anything else."""
-    for cls in type(value).__mro__:
-        view = VIEWS.get((cls.__module__, cls.__name__))
-        if view is not None:
-            return view(value)
-    return None
+    """Return the view of an object of ours, or None for anything else."""
+    name = view_of(value)
+    return None if name is None else VIEWS[name](value)
 
 
 def install(shell: Any) -> Callable[[], None]:
-    """Register the views with IPython's formatters; returns what takes them away again."""
+    """Register the views with IPython's formatters. Returns a function that removes them."""
     formatters = shell.display_formatter.formatters
     bundle = shell.display_formatter.mimebundle_formatter
+    registered: list[tuple[Any, type]] = []
 
-    def register(key: tuple[str, str], view: Callable[[Any], Shown]) -> None:
-        formatters["text/html"].for_type_by_name(*key, lambda value: _safely(view, value, "html"))
-        formatters["text/plain"].for_type_by_name(*key, lambda value, p, cycle: p.text(_plain(view, value, p)))
+    def add(formatter: Any, cls: type, show: Callable[..., Any]) -> None:
+        formatter.for_type(cls, show)
+        registered.append((formatter, cls))
+
+    def register(cls: type, name: str) -> None:
+        view = VIEWS[name]
+        add(formatters["text/html"], cls, lambda value: _safely(view, value, "html"))
+        add(formatters["text/plain"], cls, lambda value, p, cycle: p.text(_plain_text(view, value, p)))
         if view in (_version_view, Passes):
-            bundle.for_type_by_name(*key, lambda value, **_: view(value)._repr_mimebundle_())
+            add(bundle, cls, lambda value, **_: view(value)._repr_mimebundle_())
 
-    for key, view in VIEWS.items():
-        register(key, view)
+    unwatch = watch_views(register)
     set_show_hook(_show)
 
     def forget() -> None:
+        unwatch()
         set_show_hook(None)
-        for formatter in (formatters["text/html"], formatters["text/plain"], bundle):
-            for key in VIEWS:
-                formatter.deferred_printers.pop(key, None)
-                for cls in [c for c in formatter.type_printers if (c.__module__, c.__name__) == key]:
-                    formatter.type_printers.pop(cls)
+        for formatter, cls in registered:
+            formatter.type_printers.pop(cls, None)
 
     return forget
 
@@ -254,7 +252,7 @@ def _show(text: str, node: Any, style: str | None) -> None:
     display(Listing(text, "python" if node is None else "tvmscript"))
 
 
-def _plain(view: Callable[[Any], Shown], value: Any, printer: Any) -> str:
+def _plain_text(view: Callable[[Any], Shown], value: Any, printer: Any) -> str:
     """The view as text; inside a list or a dictionary the `repr` alone."""
     outermost = len(getattr(printer, "stack", ())) <= 1
     return _safely(view, value, "text") if outermost else repr_text(value)

@@ -35,7 +35,7 @@ def mathml(text: str, display: bool = False) -> Element | None:
 
     try:
         found = convert_to_element(_WITHOUT_NUMBERS.sub("", text), display="block" if display else "inline")
-        content = [_plain(part) for part in found]
+        content = [_sanitized(part) for part in found]
     except Exception:  # the package ends in whatever error its reader happens to meet
         return None
     math = Element("math", {"alttext": text.strip()} | ({"display": "block"} if display else {}))
@@ -43,7 +43,7 @@ def mathml(text: str, display: bool = False) -> Element | None:
     return math
 
 
-def _plain(element: Element, depth: int = 0) -> Element:
+def _sanitized(element: Element, depth: int = 0) -> Element:
     """A copy that has only what a page keeps, with its text as it is shown."""
     words = unescape(element.text or "")
     unknown = words.startswith("\\")  # the package writes a command that it does not know as it is
@@ -54,5 +54,5 @@ def _plain(element: Element, depth: int = 0) -> Element:
     if (side := element.get("columnalign")) in ("left", "right"):  # MathML Core has styles in place of this attribute
         # Chromium aligns what is in a cell by its own name of the value.
         copy.set("style", f"text-align: {side}; text-align: -webkit-{side}; padding-inline: 0")
-    copy.extend([_plain(part, depth + 1) for part in element])
+    copy.extend([_sanitized(part, depth + 1) for part in element])
     return copy

@@ -84,7 +84,7 @@ class MagicNames(Magics):
         if isinstance(found, Operator):
             return found
         if (func := function_of(found)) is not None:
-            return self._made(name, func)
+            return self._operator_of(name, func)
         known = sorted(self.operators())
         close = closest(name, known)
         hint = (
@@ -106,7 +106,7 @@ class MagicNames(Magics):
             raise UsageError(f"{magic}: `{name}` is {a_thing(found)}, not an operator{hint}")
         raise UsageError(f"{magic}: there is no operator `{name}`{hint}")
 
-    def _made(self, name: str, func: PrimFunc) -> Operator:
+    def _operator_of(self, name: str, func: PrimFunc) -> Operator:
         """The operator of a function of the user, the same one until the function is another."""
         kept = self.made.get(name)
         if kept is None or kept[0] is not func and not structural_equal(kept[0], func):

@@ -10,6 +10,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import magics_class
 from IPython.display import display
 
+from tvmagic.ir.schedulable import NOTATIONS
 from tvmagic.notebook import commands, editing, pages
 from tvmagic.notebook.arguments import PARSERS, Choice, Idle, argument, duration, magic, natural, positive, size
 from tvmagic.notebook.magic_arguments import (
@@ -36,7 +37,6 @@ from tvmagic.notebook.magic_arguments import (
 )
 from tvmagic.notebook.results import Beside, Parts, Shown, Table
 from tvmagic.notebook.scheduling_magics import SchedulingMagics
-from tvmagic.notebook.text import NOTATIONS
 from tvmagic.operators import Operator, Source, Version
 
 _VIEWS = ("stages", "iters", "blocks", "regions", "access")

@@ -82,10 +82,10 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
 
 def takes(actions: Iterable[argparse.Action]) -> str:
     """Return the arguments that a magic takes, for example `NAME, --target T, --loop`."""
-    return ", ".join(map(_words, actions))
+    return ", ".join(map(_argument_text, actions))
 
 
-def _words(action: argparse.Action) -> str:
+def _argument_text(action: argparse.Action) -> str:
     """An argument as one writes it."""
     value = "" if action.nargs == 0 else action.metavar or action.dest.upper()
     if not action.option_strings:

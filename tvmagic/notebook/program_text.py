@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmagic import te
 from tvmagic.ir import Node
-from tvmagic.notebook.te_text import is_te_schedule, schedule_program
+from tvmagic.ir.schedulable import Schedulable
+from tvmagic.notebook.te_text import schedule_program
 from tvmagic.notebook.text import Program, language_of, node_program
 
 
@@ -31,8 +33,8 @@ def program_of(value: Any, notation: str | None = None, whole: bool = False) -> 
         return Program(
             list(value.assembly), "asm", numbers=loads, made_of=value.source, made_of_lines=tuple(value.line_of)
         )
-    if hasattr(value, "mod") and isinstance(value.mod, Node):
-        return node_program(value.mod, notation, whole)
-    if is_te_schedule(value):
+    if isinstance(value, te.schedule.Schedule):
         return schedule_program(value, notation)
+    if isinstance(value, Schedulable):
+        return node_program(value.lower(), notation, whole)
     return Program(str(value).rstrip("\n").split("\n"), "text")

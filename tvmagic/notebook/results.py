@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tvmagic.files import write_file
+from tvmagic.ir.hooks import provided
 from tvmagic.notebook.colour import html_line
 from tvmagic.notebook.html import escape, frame, page, sentence, table
 from tvmagic.notebook.terminal import colours_wanted, paint_lines, text_table, view_text
@@ -123,10 +124,8 @@ class Passes(Shown):
             return {"text/plain": self.brief_text()}
         bundle = self.stepper()._repr_mimebundle_()
         if self.version is not None:
-            from tvmagic.notebook.editor import offer
-
             places = [self.record.steps.index(step) for step in selected(self.record, self.only)]
-            offer(self.version, self.record, places, self.stepper().data["key"])
+            provided("step editor")(self.version, self.record, places, self.stepper().data["key"])
         return {**bundle, "text/html": about(bundle["text/html"], self.of)}
 
 

@@ -153,7 +153,7 @@ class SchedulingMagics(MagicNames):
         self._size_for(arguments, "%%schedule", op)
         source = Source(f"schedule {op.name}", f"%%schedule {arguments.line}\n{cell}")
         if arguments.play:
-            from tvmagic.notebook.playing import playground
+            from tvmagic.notebook.knob_playground import playground
 
             display(playground(op, source, arguments.version, self.namespace))
             return

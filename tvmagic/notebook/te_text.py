@@ -8,20 +8,14 @@ from typing import Any
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Span
 from tvmagic.notebook.text import LineOrigins, Program, node_program
-from tvmagic.operators.scheduling import program_of_schedule
 
 _MARKS = {1: " bound to a thread", 5: " unrolled", 6: " vectorized", 7: " parallel", 8: " tensorized"}
-
-
-def is_te_schedule(value: Any) -> bool:
-    """Whether `value` is a TE schedule."""
-    return hasattr(value, "stages") and hasattr(value, "stage_map")
 
 
 def schedule_program(sch: Any, notation: str | None = None) -> Program:
     """The loops of a schedule; if it is not complete, its stages with the reason."""
     try:
-        return node_program(program_of_schedule(sch), notation)
+        return node_program(sch.lower(), notation)
     except TVMagicError as error:
         program = stages_program(sch)
         program.lines.append(f"# no loops yet: {error.message}")
@@ -36,7 +30,7 @@ def stages_program(sch: Any, ranges: Mapping[Any, Any] | None = None) -> Program
     origins: list[LineOrigins] = []
     numbers: list[tuple[int, ...]] = []
     for stage in sch.stages:
-        place = _place(stage)
+        place = _attach_text(stage)
         span = stage.op.span
         origin: LineOrigins = ((span.source, span.line),) if span is not None else ()
         lines.append(f"stage {stage.op.name}: {place}")
@@ -53,7 +47,7 @@ def stages_program(sch: Any, ranges: Mapping[Any, Any] | None = None) -> Program
 def stage_lines(stage: Any, ranges: Mapping[Any, Any] | None = None) -> list[str]:
     """A stage as lines: where it is computed, and its loops."""
     name = stage.op.name if stage.op is not None else "group"
-    return [f"stage {name}: {_place(stage)}", *_loop_lines(stage, ranges)]
+    return [f"stage {name}: {_attach_text(stage)}", *_loop_lines(stage, ranges)]
 
 
 def _loop_lines(stage: Any, ranges: Mapping[Any, Any] | None) -> Iterator[str]:
@@ -66,7 +60,7 @@ def _loop_lines(stage: Any, ranges: Mapping[Any, Any] | None) -> Iterator[str]:
         yield f"    {word} {iv.var.name}{extent}{_MARKS.get(kind, '')}"
 
 
-def _place(stage: Any) -> str:
+def _attach_text(stage: Any) -> str:
     if stage.attach_stage is not None and stage.attach_ivar is not None:
         return f"at {stage.attach_stage.op.name}, loop {stage.attach_ivar.var.name}"
     return {"INLINE": "to be inlined", "INLINED_ALREADY": "inlined"}.get(stage.attach_type.name, "at the root")

@@ -42,14 +42,14 @@ class _Painter:
             return visible(line)
         out, position = [], 0
         for name, text in pieces(line, language):
-            for start, part in _cut(text, position, marks):
+            for start, part in _split_at_marks(text, position, marks):
                 inside = any(a <= start < b for a, b in marks)
                 out.append(self(part, kind if inside else name))
             position += len(text)
         return "".join(out)
 
 
-def _cut(text: str, position: int, marks: tuple[tuple[int, int], ...]) -> Iterator[tuple[int, str]]:
+def _split_at_marks(text: str, position: int, marks: tuple[tuple[int, int], ...]) -> Iterator[tuple[int, str]]:
     """`text` cut at the ends of marks, each part with its place in the line."""
     cuts = sorted({c - position for mark in marks for c in mark if 0 < c - position < len(text)})
     start = 0

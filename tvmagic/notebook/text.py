@@ -8,7 +8,7 @@ from typing import Any
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import IRModule, Node, PrimFunc, Stmt
 from tvmagic.ir.origins import own_origins
-from tvmagic.ir.program_form import is_cinn_form
+from tvmagic.ir.schedulable import notation_of
 
 LineOrigins = tuple[tuple[str, int], ...]
 
@@ -32,9 +32,6 @@ class Program:
     instead: str = ""
 
 
-NOTATIONS = ("tvmscript", "classic", "cinn")
-
-
 def node_program(node: Node, notation: str | None = None, whole: bool = False) -> Program:
     """The text of a node; each line with the places of the statements that begin on it.
 
@@ -42,7 +39,7 @@ def node_program(node: Node, notation: str | None = None, whole: bool = False) -
     `notation` would leave something out.
     """
     if notation is None:
-        notation = "cinn" if is_cinn_form(node) else "tvmscript"
+        notation = notation_of(node)
     if notation == "tvmscript" or not isinstance(node, (Stmt, PrimFunc, IRModule)):
         return _script_program(node)
     try:

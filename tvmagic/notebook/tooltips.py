@@ -156,7 +156,7 @@ def _value_text(name: str, value: Any, cursor: Cursor, colour: bool) -> str | No
     if isinstance(value, te.Tensor):
         return _tensor_text(name, value, cursor)
     if isinstance(value, Schedule):
-        return "\n".join(_short(paint_lines(script(value.mod).split("\n"), "tvmscript", colour)))
+        return "\n".join(_truncate(paint_lines(script(value.mod).split("\n"), "tvmscript", colour)))
     if isinstance(value, (BlockRV, LoopRV)):
         own = getattr(cursor.names.get("ir_sch"), "schedule", cursor.names["sch"])  # a cell has one of the two
         return _reference_text(name, value, own, colour)
@@ -201,10 +201,10 @@ def _reference_text(name: str, value: Any, sch: Any, colour: bool) -> str | None
     if isinstance(value, LoopRV):
         return f"{name}: the loop {node.loop_var.name}, {node.extent} iterations, {node.kind.name.lower()}"
     lines = [line for line in script(node).split("\n") if line.strip() and not line.startswith("# from")]
-    return "\n".join([f"{name}: a block", *_short(paint_lines(lines, "tvmscript", colour))])
+    return "\n".join([f"{name}: a block", *_truncate(paint_lines(lines, "tvmscript", colour))])
 
 
-def _short(lines: Iterable[str]) -> list[str]:
+def _truncate(lines: Iterable[str]) -> list[str]:
     lines = list(lines)
     return lines if len(lines) <= _LONGEST else [*lines[:_LONGEST], f"... {len(lines) - _LONGEST} lines more"]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.explain import differences
+from tvmagic.ir.schedulable import Schedulable
 from tvmagic.notebook.commands import bench_table, record_of, version_of
 from tvmagic.notebook.costs import CostListing, cost_rows, program_cost
 from tvmagic.notebook.program_text import program_of
@@ -47,7 +48,7 @@ def programs_by_pass(record: Record) -> dict[str, Any]:
         if (
             step.kind == "schedule"
             or step.after is None
-            or hasattr(step.after, "stage_map")
+            or isinstance(step.after, Schedulable)
             or isinstance(step.after, dict)
         ):
             continue

@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tvmagic import te
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Node
-from tvmagic.ir.program_form import is_cinn_form
+from tvmagic.ir.schedulable import notation_of
 from tvmagic.notebook.bound_notes import PREFIX, phases, region_picture, stage_sentences
 from tvmagic.notebook.diff import Row, diff_lines
 from tvmagic.notebook.program_text import program_of
+from tvmagic.notebook.te_text import stages_program
 from tvmagic.notebook.text import LineOrigins, Program, node_program
 from tvmagic.passes import Note, Record, Step
 
@@ -174,7 +176,7 @@ def selected(record: Record, only: Iterable[str] | None) -> list[Step]:
 def written_in(record: Record) -> str:
     """The notation of a record that does not say it: CINN's if a program has the form of CINN's schedules."""
     programs = [p for step in record.steps for p in (step.before, step.after)]
-    return "cinn" if any(is_cinn_form(getattr(p, "mod", p)) for p in programs) else "tvmscript"
+    return "cinn" if any(notation_of(p) == "cinn" for p in programs) else "tvmscript"
 
 
 class _Maker:
@@ -230,14 +232,12 @@ class _Maker:
 
     def sides(self, step: Step) -> tuple[int | None, int | None]:
         """The texts before and after. A pass on a schedule is shown by stages, a schedule call by loops."""
-        from tvmagic.notebook.te_text import is_te_schedule, stages_program
-
         if step.error is not None:  # what the call was made on
             return self.pair(step.before, None)
-        if step.kind == "schedule" or not is_te_schedule(step.before):
+        if step.kind == "schedule" or not isinstance(step.before, te.schedule.Schedule):
             return self.pair(step.before, step.after)
         before = self.add(stages_program(step.before))
-        if is_te_schedule(step.after):
+        if isinstance(step.after, te.schedule.Schedule):
             return before, self.add(stages_program(step.after))
         if isinstance(step.after, Mapping):
             return before, self.add(stages_program(step.before, step.after))
@@ -362,7 +362,7 @@ class _Maker:
         for number, thread in enumerate(a.threads):
             gone = [t for t in self.threads.members(thread) if thread in self.threads.groups and t not in left]
             if gone:
-                for inner in _inside(lines, number):
+                for inner in _indented_below(lines, number):
                     self.threads.stand_for(a.threads[inner], gone)
         for thread in b.threads:
             self.threads.take_over(thread)
@@ -399,7 +399,7 @@ class _Maker:
         return list(groups), [tuple(sorted([numbers[p] for p in parents[t]])) for t in numbers]
 
 
-def _inside(lines: Sequence[str], number: int) -> Iterator[int]:
+def _indented_below(lines: Sequence[str], number: int) -> Iterator[int]:
     """The numbers of the lines that are indented below a line."""
     depth = len(lines[number]) - len(lines[number].lstrip())
     for inner in range(number + 1, len(lines)):

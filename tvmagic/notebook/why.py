@@ -166,14 +166,14 @@ class Findings(Shown):
         lines = [self.title] if self.findings else ["Nothing found that a call would mend."]
         for number, finding in enumerate(self.findings, 1):
             lines.append(f"{number}. {finding.code}: {finding.text}")
-            lines.append(f"   {_place(finding)}")
+            lines.append(f"   {_location(finding)}")
             if finding.call:
                 lines.append(f"   {_advice(finding)}")
                 lines += [f"       {line}" for line in finding.call.split("\n")]
         return "\n".join(lines)
 
 
-def _place(finding: Finding) -> str:
+def _location(finding: Finding) -> str:
     places = [f"line {finding.line} of the lowered program"] * (finding.line > 0)
     places += [f"line {finding.cell_line} of the cell"] * (finding.cell_line > 0)
     return ", ".join(places)
@@ -191,7 +191,7 @@ def _finding_html(finding: Finding) -> str:
     call = ""
     if finding.call:
         call = f'<div class="tm-meta">{sentence(_advice(finding))}</div><pre>{escape(finding.call)}</pre>'
-    place = escape(_place(finding))
+    place = escape(_location(finding))
     return (
         f'<li><b>{escape(finding.code)}</b>: {sentence(finding.text)} <span class="tm-meta">({place})</span>{call}</li>'
     )

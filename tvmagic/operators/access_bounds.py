@@ -152,10 +152,10 @@ class Accesses(AnalyzerVisitor):
         pairs = list(zip(indices, shape))
         for index, size in pairs:
             self._note_limit(index, size)
-        if not all(self._inside(index, size) for index, size in pairs):
+        if not all(self._is_inside(index, size) for index, size in pairs):
             self.open.append(node)
 
-    def _inside(self, index: ir.PrimExpr, size: ir.PrimExpr) -> bool:
+    def _is_inside(self, index: ir.PrimExpr, size: ir.PrimExpr) -> bool:
         """Whether `index` is at least 0 and less than `size`."""
         if index.dtype.lanes != 1:
             return False

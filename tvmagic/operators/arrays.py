@@ -186,7 +186,7 @@ def laid_out(tensor: Any, shape: tuple[int, ...], values: Mapping[Any, int], dty
         strides = [evaluate_size(s, values) for s in getattr(tensor, "strides", ())]
     except TVMagicError:  # any stride is right: it is a variable that nothing else says
         strides = []
-    return _fresh(shape, dtype, strides)
+    return _allocate(shape, dtype, strides)
 
 
 def shapes_of(tensors: Sequence[Any], values: Mapping[Any, int]) -> list[tuple[int, ...]]:
@@ -210,7 +210,7 @@ def share_memory(values: Sequence[np.ndarray], outputs: Sequence[Any]) -> bool:
     return any(np.may_share_memory(a, b) for a in arrays for b in values)
 
 
-def _fresh(shape: tuple[int, ...], dtype: np.dtype[Any], strides: Sequence[int] = ()) -> np.ndarray:
+def _allocate(shape: tuple[int, ...], dtype: np.dtype[Any], strides: Sequence[int] = ()) -> np.ndarray:
     """An array without content, aligned; TVMagicError if it is larger than the memory that is free."""
     size = math.prod(shape) * dtype.itemsize
     if size >= _SMALL:
@@ -298,7 +298,7 @@ def random_array(
 ) -> np.ndarray:
     """A random array for one tensor; see `random_inputs`."""
     dtype = array_dtype(tensor)
-    result = _fresh(shape, dtype)
+    result = _allocate(shape, dtype)
     flat = result.reshape(-1)
     least, end = -8 if dtype.kind == "i" else 0, 8
     if limit is not None and dtype.kind in "iu":

@@ -125,15 +125,15 @@ class AssertedArray:
         value = np.broadcast_to(value, places.shape)
         value = value.astype(np.float64) if self.is_float else _as_integers(value, sign)
         if sign in ("<", "<=", "=="):
-            most = self._beside(value, -1) if sign == "<" else value
+            most = self._adjacent(value, -1) if sign == "<" else value
             np.minimum.at(self.high, places, most)
             self.has_high[places] = True
         if sign in (">", ">=", "=="):
-            least = self._beside(value, 1) if sign == ">" else value
+            least = self._adjacent(value, 1) if sign == ">" else value
             np.maximum.at(self.low, places, least)
             self.has_low[places] = True
 
-    def _beside(self, value: np.ndarray, step: int) -> np.ndarray:
+    def _adjacent(self, value: np.ndarray, step: int) -> np.ndarray:
         """The next number up or down of the array's type; of floats of 16 bits a fine step."""
         if not self.is_float:
             return value + step
@@ -168,7 +168,7 @@ class AssertedArray:
             values = self._sorted(generator)
         else:
             longest = max([len(g) for g in self.groups], default=0)  # room for as many values
-            low, high = self._ends(
+            low, high = self._bounds(
                 self.low, self.high, self.has_low, self.has_high, 0 if self.is_float else 2 * longest
             )
             values = self._between(low, high, generator)
@@ -180,7 +180,7 @@ class AssertedArray:
             values[second[~later]] = values[first[~later]]
         return values.astype(self.dtype)
 
-    def _ends(
+    def _bounds(
         self, low: np.ndarray, high: np.ndarray, has_low: np.ndarray, has_high: np.ndarray, room: int = 0
     ) -> tuple[np.ndarray, np.ndarray]:
         """The least and the greatest value of each element: as asserted; what has one of them only, or none, has the usual window.
@@ -209,7 +209,7 @@ class AssertedArray:
         values = low + (high - low) * generator.random(low.shape)
         steps = _FINE if np.dtype(self.dtype).itemsize == 2 else 0 if self.axis is not None else self.window.steps
         if not steps:
-            return _inside(values, low, high, self.dtype)
+            return _clamp(values, low, high, self.dtype)
         first, last = np.ceil(low * steps), np.floor(high * steps)
         some = first <= last
         values[some] = (
@@ -244,7 +244,7 @@ class AssertedArray:
         none = np.inf if self.is_float else _FAR
         low, high = np.where(has_low, low - steps, -none), np.where(has_high, high - steps, none)
         _in_order(low, high, chains)
-        low, high = self._ends(
+        low, high = self._bounds(
             low, high, low > -none, high < none, 0 if self.is_float else max((b - a for a, b in chains), default=0)
         )
         if not self.is_float:
@@ -287,7 +287,7 @@ def _as_integers(value: np.ndarray, sign: str) -> np.ndarray:
     return (np.ceil(value) if sign in ("<", ">=") else np.floor(value)).astype(np.int64)
 
 
-def _inside(values: np.ndarray, low: np.ndarray, high: np.ndarray, dtype: Any) -> np.ndarray:
+def _clamp(values: np.ndarray, low: np.ndarray, high: np.ndarray, dtype: Any) -> np.ndarray:
     """Values that stay between their bounds when they are rounded to a type."""
     rounded = values.astype(dtype)
     up, down = (np.nextafter(rounded, np.asarray(side * np.inf, dtype)) for side in (1, -1))

@@ -253,14 +253,14 @@ def _operator_of(name: str, source: Source, scope: _Scope, notation: Notation, o
     written = [*written, *(t for assertion in notation.assertions for t in assertion.tensors)]
     inputs = _inputs(computed, tensors, written)
     notation.sizes.check(name, inputs, computed)
-    op = Operator(name, inputs, computed, source=source, tensors={**tensors, **_made(computed, tensors)})
+    op = Operator(name, inputs, computed, source=source, tensors={**tensors, **_unnamed_tensors(computed, tensors)})
     op.axes = {n: scope[n] for n in scope.own if isinstance(scope.get(n), IterVar)}
     op.remarks = notation.remarks
     op.assertions = tuple(notation.assertions)
     return op
 
 
-def _made(outputs: list[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+def _unnamed_tensors(outputs: list[Any], named: Mapping[str, Any]) -> dict[str, Any]:
     """The tensors that the cell has no name for, such as the sum in `mu[i] = sum(X[i, j], over=j) / n`, by their own names.
 
     A name that several tensors have stays out.

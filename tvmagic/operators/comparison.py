@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tvmagic.errors import TVMagicError
+from tvmagic.ir.views import viewed
 from tvmagic.operators.arrays import check_inputs
 from tvmagic.operators.verdict import UNJUDGED, VerdictLine, verdict_line
 from tvmagic.te.error_bound import FORMATS, Approximate, Value, parts
@@ -30,6 +31,7 @@ _LOOSE = 1e-3  # share of an output's largest magnitude from which a bound count
 _NUMBERS = {reason: n for n, reason in enumerate(UNJUDGED)}
 
 
+@viewed("check")
 @dataclass(frozen=True)
 class CheckResult:
     """How far outputs are from what is expected of them.

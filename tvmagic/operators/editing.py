@@ -91,9 +91,9 @@ def edit(version: Version, step: str | int, text: str, name: str = "edited", sou
     op, record = version.operator, version.operator.passes(version, code=False, late=True)
     number = step_number(record, str(step))
     before = record.steps[number]
-    module = _taken(op, text, before, source)
+    module = _parsed_module(op, text, before, source)
     # also read from its text, which leaves some names open, such as those of strides: what nobody edited is then the same
-    unchanged = _taken(op, script(before.after), before, None)
+    unchanged = _parsed_module(op, script(before.after), before, None)
     change = Step(f"edit after {before.name}", "schedule", unchanged, module)
     change.changed = not ir.structural_equal(unchanged, module)
     edited = Edited(
@@ -118,7 +118,7 @@ def unedited(made: Version) -> Version:
     )
 
 
-def _taken(op: Operator, text: str, step: Step, source: Source | None) -> ir.IRModule:
+def _parsed_module(op: Operator, text: str, step: Step, source: Source | None) -> ir.IRModule:
     """The module that the text of a step's program says, edited or not."""
     return _neutral(without_index_condition(_read(op, text, source)), step.after)
 

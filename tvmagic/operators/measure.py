@@ -14,10 +14,11 @@ import numpy as np
 
 from tvmagic.errors import BoundsError, TVMagicError
 from tvmagic.eval.cost import count
+from tvmagic.ir.views import viewed
 from tvmagic.operators.arrays import empty_outputs, size_values
 from tvmagic.operators.comparison import CheckResult, as_list, combined, compare, expected_values
 from tvmagic.operators.cpu_contention import Sharing, rest
-from tvmagic.operators.index_wraps import wrapping_indices
+from tvmagic.operators.index_overflow import wrapping_indices
 from tvmagic.operators.inputs import make_inputs
 from tvmagic.operators.lost_digits import lost_digits
 from tvmagic.operators.moving_ranges import has_moving_loops, steps_run
@@ -189,7 +190,7 @@ def measure_in_turns(
     """
     numbers: list[int] = []
     for call in calls:
-        once = _once(call)
+        once = _seconds_per_call(call)
         numbers.append(max(1, int(seconds / turns / repeats / once)))
     runs: list[list[float]] = [[] for _ in calls]
     waits = [Sharing() for _ in calls]
@@ -204,7 +205,7 @@ def measure_in_turns(
     return [Timing(statistics.median(t), min(t), n * len(t), w.share) for n, t, w in zip(numbers, runs, waits)]
 
 
-def _once(call: Callable[[], Any]) -> float:
+def _seconds_per_call(call: Callable[[], Any]) -> float:
     """About how many seconds a call takes: of a few, as threads that sleep have to wake for the first."""
     least = float("inf")
     for _ in range(3):
@@ -253,6 +254,7 @@ class Work:
     bits: int
 
 
+@viewed("benchmark")
 @dataclass
 class Benchmark:
     """Times of versions of an operator, then of what they are compared with.

@@ -104,7 +104,7 @@ def numpy_code(inputs: Sequence[Tensor], outputs: Sequence[Tensor], sizes: Mappi
     body: list[ast.stmt] = []
     slow: list[ast.stmt] = []
     for tensor in inputs:
-        names[tensor] = _fresh(tensor.name, names.values())
+        names[tensor] = _unique_name(tensor.name, names.values())
     places = {t: "out" if len(outputs) == 1 else f"out_{k}" for k, t in enumerate(outputs)}
     arguments = [*names.values(), *places.values()]
     elementwise: list[str] = []
@@ -119,7 +119,7 @@ def numpy_code(inputs: Sequence[Tensor], outputs: Sequence[Tensor], sizes: Mappi
                 continue
             value = _stage(op, number, names, sizes)
             before = list(names.values())
-            names[tensor] = _fresh(tensor.name, before)
+            names[tensor] = _unique_name(tensor.name, before)
             if value is None:
                 value = _evaluated(before)
                 elementwise.append(tensor.name)
@@ -159,7 +159,7 @@ def _evaluated(names: Sequence[str]) -> ast.expr:
     return call_of("evaluate", place(len(names)), known)
 
 
-def _fresh(name: str, taken: Any) -> str:
+def _unique_name(name: str, taken: Any) -> str:
     """`name` where Python can use it and nothing else has it, or one like it."""
     base = name.replace(".", "_")
     base = base if base.isidentifier() and not keyword.iskeyword(base) else "t"

@@ -13,7 +13,8 @@ from tvmagic import te
 from tvmagic.codegen import has_llvm, last_program
 from tvmagic.errors import TVMagicError, WrongTypeError, a_thing, visible
 from tvmagic.ir import IntImm, IRModule, PrimExpr, PrimFunc, Var
-from tvmagic.ir.program_form import is_cinn_form
+from tvmagic.ir.schedulable import Schedulable, notation_of
+from tvmagic.ir.views import viewed
 from tvmagic.lazy import cached_property
 from tvmagic.notation.source import Source, known_sources
 from tvmagic.operators.access_bounds import Accesses
@@ -25,7 +26,7 @@ from tvmagic.operators.arrays import (
     size_values,
     symbols_of,
 )
-from tvmagic.operators.asked import Asked
+from tvmagic.operators.attribute_suggestions import AttributeSuggestions
 from tvmagic.operators.codegen_steps import add_code_steps
 from tvmagic.operators.partial_pipeline import Edited
 from tvmagic.operators.preconditions import Preconditions
@@ -45,7 +46,8 @@ USUAL_SIZE = 256
 MOST_ITERATIONS = 1 << 22
 
 
-class Operator(Asked):
+@viewed("operator")
+class Operator(AttributeSuggestions):
     """A computation from input arrays to output arrays.
 
     Made by a `%%tensor` cell or by `tvmagic.operators.operator(name, text)`. Calling it with NumPy arrays (or anything with
@@ -94,7 +96,7 @@ class Operator(Asked):
         self.assertions: tuple[Assertion, ...] = ()
         self.example_inputs: Any = None
         self._check_bounds: bool | None = None
-        self.notation = "cinn" if is_cinn_form(prim_func) else "tvmscript"
+        self.notation = notation_of(prim_func)
         self.versions: dict[str, Version] = {}
         self.attempt: Version | None = None
         self._plain: Version | None = None
@@ -159,7 +161,7 @@ class Operator(Asked):
     @cached_property
     def left_unwritten(self) -> tuple[bool, ...]:
         """For each output, whether elements of it may be left without a value; True of a TensorIR function's alone."""
-        from tvmagic.operators.unwritten import left_unwritten
+        from tvmagic.operators.uninitialized_outputs import left_unwritten
 
         return left_unwritten(self.prim_func, self.inputs, self.outputs)
 
@@ -280,8 +282,8 @@ class Operator(Asked):
             schedule = schedule.schedule
         if isinstance(schedule, Edited):
             return schedule.lower()
-        if hasattr(schedule, "mod"):
-            schedule = schedule.mod
+        if isinstance(schedule, Schedulable) and not schedule.needs_args:
+            schedule = schedule.lower()
         if isinstance(schedule, IRModule) and len(schedule.functions) == 1:  # a call keeps its arrays apart
             schedule = next(iter(schedule.functions.values()))
         if isinstance(schedule, (PrimFunc, IRModule)):

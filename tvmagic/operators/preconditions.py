@@ -80,11 +80,11 @@ class Preconditions:
             ],
         }
 
-    def _known(self, values: Sequence[np.ndarray]) -> tuple[dict[Any, np.ndarray], dict[Any, int]]:
+    def _input_values(self, values: Sequence[np.ndarray]) -> tuple[dict[Any, np.ndarray], dict[Any, int]]:
         return dict(zip(self.inputs, values)), size_values(self.inputs, values)
 
     def _error(self, failed: Assertion, at: Mapping[ir.Var, int], values: Sequence[np.ndarray]) -> PreconditionError:
-        arrays, sizes = self._known(values)
+        arrays, sizes = self._input_values(values)
         where = ", ".join(f"`{var.name} = {n}`" for var, n in at.items())
         text = f"`{failed.text}` does not hold{f' at {where}' if where else ''}"
         shown = _comparison(failed, at, arrays, sizes) or _accesses(failed, at, arrays, sizes)
@@ -93,7 +93,7 @@ class Preconditions:
     def _distinct_error(
         self, failed: Assertion, pair: tuple[tuple[int, ...], tuple[int, ...]], values: Sequence[np.ndarray]
     ) -> PreconditionError:
-        arrays, sizes = self._known(values)
+        arrays, sizes = self._input_values(values)
         begins = [int(Points(arrays, sizes).value(loop.begin)) for loop in failed.loops]
         first, second = ([at + begin for at, begin in zip(place, begins)] for place in pair)
         known = {**sizes, **dict(zip((loop.var for loop in failed.loops), first))}
@@ -113,7 +113,7 @@ def _of(failed: Assertion, message: str) -> PreconditionError:
 
 def _comparison(failed: Assertion, at: Mapping[ir.Var, int], arrays: Any, sizes: Any) -> str:
     """The values that were compared, such as `7 <= 5`."""
-    values = [_number(side_value(side, at, arrays, sizes)) for side in failed.sides]
+    values = [_number_text(side_value(side, at, arrays, sizes)) for side in failed.sides]
     return " ".join(text for pair in zip(values, (*failed.signs, "")) for text in pair).strip()
 
 
@@ -126,11 +126,11 @@ def _accesses(failed: Assertion, at: Mapping[ir.Var, int], arrays: Any, sizes: A
             value = points.value(load).item()
         except BoundsError:  # in a branch that was not taken
             continue
-        found[f"`{load.producer.name}[{', '.join(map(str, places))}]` is {_number(value)}"] = None
+        found[f"`{load.producer.name}[{', '.join(map(str, places))}]` is {_number_text(value)}"] = None
     return ", ".join(list(found)[:_SHOWN])
 
 
-def _number(value: Any) -> str:
+def _number_text(value: Any) -> str:
     return f"{value:.9g}" if isinstance(value, float) else str(value)
 
 

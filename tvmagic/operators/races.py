@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tvmagic import ir, te
 from tvmagic.driver import default_passes, schedule_to_module
 from tvmagic.errors import TVMagicError
+from tvmagic.ir.schedulable import Schedulable
 from tvmagic.operators.partial_pipeline import Edited, flat_passes
 from tvmagic.passes import Sequential
 from tvmagic.tir.analysis.races import Race, find_races
@@ -44,7 +45,7 @@ def loops_of(version: Version) -> ir.PrimFunc | None:
             return mod[op.name]
         last = "tir.LoopPartition"  # the buffers of intrinsics are bound when memory becomes flat
     else:
-        mod = getattr(schedule, "mod", schedule)
+        mod: Any = schedule.lower() if isinstance(schedule, Schedulable) else schedule
         mod = mod if isinstance(mod, ir.IRModule) else ir.IRModule({op.name: mod})
         last = "tir.FlattenBuffer"
     passes = default_passes()
@@ -138,7 +139,8 @@ def _marks(program: Any) -> set[tuple[str, str]]:
     """The parallel, vectorized and bound loops of a schedule or a program: the kind and the variable's name."""
     if isinstance(program, te.schedule.Schedule):
         return {mark for stage in program.stages for mark in _stage_marks(stage)}
-    program = getattr(program, "mod", program)
+    if isinstance(program, Schedulable):
+        program = program.lower()
     functions = program.functions.values() if isinstance(program, ir.IRModule) else [program]
     found: set[tuple[str, str]] = set()
 

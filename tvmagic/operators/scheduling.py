@@ -12,8 +12,9 @@ from typing import Any
 
 from tvmagic import te
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import For, ProducerStore, Span, pre_order_visit
+from tvmagic.ir import For, IRModule, ProducerStore, Span, pre_order_visit
 from tvmagic.ir.query import nodes_of
+from tvmagic.ir.schedulable import Schedulable
 from tvmagic.notation.source import Source
 from tvmagic.operators.cell import cell_names, parse
 from tvmagic.operators.cell_execution import CellError, instruction_span, run_python
@@ -28,7 +29,6 @@ __all__ = [
     "STAGE_CALLS",
     "CellError",
     "block_names",
-    "program_of_schedule",
     "recorded_calls",
     "schedule",
     "schedule_from_cell",
@@ -141,7 +141,8 @@ def _arguments(schedule: Any) -> dict[str, str]:
     if isinstance(schedule, te.schedule.Schedule):
         stages = [s for s in schedule.stages if s.is_output or isinstance(s.op, te.PlaceholderOp)]
         return {s.op.name: _type(s.op.output(0).dtype, _laid_out(s)) for s in stages}
-    functions = getattr(getattr(schedule, "mod", None), "functions", {}).values()
+    program = schedule.lower() if isinstance(schedule, Schedulable) else None
+    functions = program.functions.values() if isinstance(program, IRModule) else ()
     return {b.name: _type(b.dtype, b.shape) for function in functions for b in function.buffer_map.values()}
 
 
@@ -175,7 +176,7 @@ def _attach_program(error: TVMagicError, record: Record) -> None:
     stage = re.match(r"stage `([^`]+)`", error.message)
     names = {name.replace(".", "_") for name in re.findall(r"`([^`]+)`", error.message)}
     try:
-        program = program_of_schedule(failed.before)
+        program = failed.before.lower()
     except TVMagicError:
         return
     found: list[For] = []
@@ -358,19 +359,9 @@ def blame(record: Record, error: TVMagicError) -> None:
     guilty: Step | None = None
     for step in reversed(calls):
         try:
-            program_of_schedule(step.after)
+            step.after.lower()
             break
         except TVMagicError:
             guilty = step
     if guilty is not None and guilty.span is not None:
         guilty.error, error.span = error, guilty.span
-
-
-def program_of_schedule(sch: Any) -> Any:
-    """The loops that a TE schedule stands for, as a statement: bounds inferred, loops made.
-
-    Raises the error of InferBound or ScheduleOps where the schedule is not complete.
-    """
-    with recording(record=Record()):
-        normalized = sch.normalize()
-        return te.schedule.ScheduleOps(normalized, te.schedule.InferBound(normalized))

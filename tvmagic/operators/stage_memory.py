@@ -18,7 +18,7 @@ def check_memory_of_stages(name: str, outputs: Iterable[Any], schedule: Any) -> 
 
     `schedule` is a TE schedule, None for the plain loops, or a TensorIR schedule, whose own buffers are not checked.
     """
-    for tensor in _held(outputs, schedule):
+    for tensor in _stored_tensors(outputs, schedule):
         sizes = [s.value for s in tensor.shape if isinstance(s, IntImm)]
         if len(sizes) < len(tensor.shape):
             continue
@@ -33,7 +33,7 @@ def check_memory_of_stages(name: str, outputs: Iterable[Any], schedule: Any) -> 
             ) from None
 
 
-def _held(outputs: Iterable[Any], schedule: Any) -> Iterator[Any]:
+def _stored_tensors(outputs: Iterable[Any], schedule: Any) -> Iterator[Any]:
     """The tensors between inputs and outputs that are computed as a whole."""
     if isinstance(schedule, te.schedule.Schedule):
         for stage in schedule.stages:

@@ -12,6 +12,7 @@ import numpy as np
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.machine import TooLong, Unsupported, run_function, run_statement
 from tvmagic.ir import IRModule, PrimFunc, Stmt
+from tvmagic.ir.schedulable import Schedulable
 from tvmagic.operators.comparison import compare, expected_values
 from tvmagic.operators.inputs import make_inputs
 from tvmagic.operators.operator import Operator
@@ -83,12 +84,8 @@ def _verdict(program: Any, op: Operator, inputs: Sequence[np.ndarray], wanted: E
 
 def _run(program: Any, op: Operator, arrays: Sequence[np.ndarray], seconds: float) -> None:
     """Run whatever a step holds on the operator's arguments, which it changes in place."""
-    if hasattr(program, "stage_map"):
-        from tvmagic.operators.scheduling import program_of_schedule
-
-        program = program_of_schedule(program)
-    if hasattr(program, "mod"):
-        program = program.mod
+    if isinstance(program, Schedulable):
+        program = program.lower()
     if isinstance(program, IRModule):
         if len(program.functions) != 1:
             raise Unsupported("the module has several functions", code="check.several_functions")

@@ -12,6 +12,7 @@ import numpy as np
 from tvmagic.errors import TVMagicError, visible
 from tvmagic.ir import IRModule, PrimFunc
 from tvmagic.ir.schedulable import Schedulable
+from tvmagic.ir.views import viewed
 from tvmagic.notation.source import Source
 from tvmagic.operators.arrays import as_array, check_inputs, evaluate_size, share_memory, size_values
 from tvmagic.operators.fast_path import QuickCall, quick_call
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 SLOW_SECONDS = 1.0  # of a call of the plain loops, from which a line says that they can be scheduled at once
 
 
+@viewed("version")
 class Version:
     """An operator with a schedule. Built when it is first called.
 
@@ -150,7 +152,7 @@ class Version:
             check_inputs(op.name, [*op.inputs, *op.outputs], [*values, *arrays])
         if arrays is None:
             self._run(op.arguments(values, outputs))
-        elif self._apart(values, arrays):
+        elif self._is_disjoint(values, arrays):
             op.start(values, arrays)
             self._run(op.arguments(values, arrays))
         else:
@@ -159,7 +161,7 @@ class Version:
             for array, result in zip(arrays, fresh):
                 np.copyto(array, result)
 
-    def _apart(self, values: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> bool:
+    def _is_disjoint(self, values: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> bool:
         """Whether no output shares memory with another argument, other than an input that it is the update of."""
         op = self.operator
         pairs = [(t, a) for t, a in zip(op.outputs, outputs)]
@@ -177,8 +179,7 @@ class Version:
 def function_of(value: Any) -> PrimFunc | None:
     """Return the function of a module, of a schedule of TensorIR or CINN, or of a tiling of Ascend. None unless there is exactly one."""
     if not isinstance(value, (PrimFunc, IRModule)):
-        lowered = value.lower() if isinstance(value, Schedulable) else getattr(value, "mod", None)
-        value = lowered if isinstance(lowered, (PrimFunc, IRModule)) else None
+        value = value.lower() if isinstance(value, Schedulable) and not value.needs_args else None
     if isinstance(value, IRModule):
         functions = [f for f in value.functions.values() if isinstance(f, PrimFunc)]
         value = functions[0] if len(functions) == 1 else None

@@ -112,7 +112,7 @@ def _value(node: ast.expr) -> Any:
     return ast.literal_eval(node)
 
 
-def _same(given: Any, truth: Any) -> bool:
+def _is_equal(given: Any, truth: Any) -> bool:
     """Whether two answers are equal: 8.0 is 8, but `True` is not 1."""
     if type(given) is not type(truth) and {type(given), type(truth)} != {int, float}:
         return False
@@ -150,7 +150,7 @@ class PredictionPuzzle(_Asked):
         for name, what in self.asks.items():
             if name not in values:
                 continue
-            right = _same(values[name], truth[name])
+            right = _is_equal(values[name], truth[name])
             verdict.rows.append(Row(what, "what the compiler finds", number_text(values[name]), right))
             if not right and verdict.fault is None:
                 verdict.fault = name

@@ -15,9 +15,9 @@ from tvmagic.runtime.device import *
 
 if _typing.TYPE_CHECKING:
     from tvmagic.runtime.kernel import Kernel
+    from tvmagic.runtime.loader import load_module
     from tvmagic.runtime.module import Module
     from tvmagic.runtime.ndarray import NDArray
-    from tvmagic.runtime.saved import load_module
     from tvmagic.runtime.threads import num_threads, set_num_threads
 
 String = str
@@ -95,7 +95,7 @@ _LATER = {
     "Kernel": "kernel",
     "Module": "module",
     "NDArray": "ndarray",
-    "load_module": "saved",
+    "load_module": "loader",
     "num_threads": "threads",
     "set_num_threads": "threads",
 }

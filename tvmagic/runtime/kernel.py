@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tvmagic.errors import BoundsError, TVMagicError
+from tvmagic.ir.views import viewed
 from tvmagic.runtime.abi import ERROR_RECORDS, ERROR_SLOTS, TOO_NARROW
 from tvmagic.runtime.arguments import ArrayParam, Checker, ScalarParam
 from tvmagic.runtime.callback_errors import take_exception
@@ -48,6 +49,7 @@ def failure(name: str, sites: list[Any], record: list[int], status: int) -> TVMa
     return error_of(sites[number - 1], record[1:])
 
 
+@viewed("compiled function")
 class Kernel:
     """A compiled function.
 
@@ -102,7 +104,7 @@ class Kernel:
             return self._checked(args)
         if self.quick(args):
             return None
-        arrays, made = self._plain(args)
+        arrays, made = self._as_arrays(args)
         if arrays is None or (status := fast(self._description, *arrays)) in (NOT_CHECKED, TOO_NARROW):
             return self._checked(args)
         if status:
@@ -120,7 +122,7 @@ class Kernel:
             self.fail(status)
         return False
 
-    def _plain(self, args: tuple[Any, ...]) -> tuple[list[Any] | None, list[Any]]:
+    def _as_arrays(self, args: tuple[Any, ...]) -> tuple[list[Any] | None, list[Any]]:
         """NumPy arrays for all parameters, and those made here for outputs left out; None if the quick way
         takes them as little as `args`."""
         missing = self.count - len(args)

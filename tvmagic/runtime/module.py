@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvmagic.errors import BuildError, TVMagicError, WrongNameError
+from tvmagic.ir.views import viewed
 from tvmagic.lazy import cached_property
 from tvmagic.runtime.abi import ERROR_RECORDS, ERROR_SLOTS
 from tvmagic.runtime.kernel import Kernel
@@ -16,6 +17,7 @@ from tvmagic.runtime.timing import BenchmarkResult, time_evaluator
 __all__ = ["BenchmarkResult", "Module"]
 
 
+@viewed("compiled module")
 class Module:
     """Compiled functions by name.
 
@@ -210,13 +212,13 @@ class Module:
     def save(self, file_name: Any, fmt: str = "") -> None:
         """Save as an object file with a C header (`.o`), as text (`.ll`, `.s`), or as a module for WebAssembly (`.wasm`):
         `saving.save_module`."""
-        from tvmagic.runtime.saving import save_module
+        from tvmagic.runtime.export import save_module
 
         save_module(self, file_name, fmt)
 
     def export_library(self, file_name: Any, fcompile: Any = None, **options: Any) -> None:
         """Write the module for C linkers and `load_module`: `saving.export_library`."""
-        from tvmagic.runtime.saving import export_library
+        from tvmagic.runtime.export import export_library
 
         export_library(self, file_name, fcompile, **options)
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import Any
 
+from tvmagic import find_name as _find_name
 from tvmagic.errors import BuildError, TVMagicError, did_you_mean
 from tvmagic.interrupts import deferring_interrupts
 from tvmagic.ir import Identified, register_json
@@ -555,3 +556,7 @@ def has_feature(target: Target, name: str) -> bool:
     """Whether the features of `target` that are given or the host's name `name`."""
     features = cpu_and_features(target)[2]
     return [feature[0] for feature in features.split(",") if feature[1:] == name][-1:] == ["+"]
+
+
+def __getattr__(name: str) -> Any:
+    return _find_name("tvmagic.target.target", name)

@@ -298,13 +298,15 @@ def _make_extern(maker: _Maker, op: ExternOp) -> ir.Stmt:
     for tensor, placeholder in zip(op.inputs, op.input_placeholders):
         values[placeholder.data] = maker.buffers[tensor].data
     outputs = [maker.define(t, b) for t, b in zip(op.outputs, op.output_placeholders)]
-    reads = [_whole(maker.buffers[t]) for t in op.inputs]
+    reads = [_full_region(maker.buffers[t]) for t in op.inputs]
     body = ir.substitute(op.body, values)
-    block = ir.Block((), reads, [_whole(b) for b in outputs], maker.fresh_name(op.name), body, annotations=op.attrs)
+    block = ir.Block(
+        (), reads, [_full_region(b) for b in outputs], maker.fresh_name(op.name), body, annotations=op.attrs
+    )
     return ir.BlockRealize((), _TRUE, block, op.span)
 
 
-def _whole(buffer: ir.Buffer) -> ir.BufferRegion:
+def _full_region(buffer: ir.Buffer) -> ir.BufferRegion:
     return ir.BufferRegion(buffer, [ir.Range.from_min_extent(ir.IntImm(s.dtype, 0), s) for s in buffer.shape])
 
 

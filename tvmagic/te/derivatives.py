@@ -23,7 +23,7 @@ class Partial(NamedTuple):
     coefficient: ir.PrimExpr
 
 
-def _number(value: float, like: ir.PrimExpr) -> ir.PrimExpr:
+def _constant_like(value: float, like: ir.PrimExpr) -> ir.PrimExpr:
     return ir.ops.const(value, like.dtype)
 
 
@@ -31,29 +31,29 @@ _Rule = Callable[[ir.PrimExpr, ir.PrimExpr], Any]
 # The derivative of a function of one argument `x`; `y` is its value.
 _FUNCTIONS: dict[str, _Rule] = {
     "exp": lambda x, y: y,
-    "exp2": lambda x, y: y * _number(math.log(2), x),
-    "exp10": lambda x, y: y * _number(math.log(10), x),
-    "log": lambda x, y: _number(1, x) / x,
-    "log2": lambda x, y: _number(1 / math.log(2), x) / x,
-    "log10": lambda x, y: _number(1 / math.log(10), x) / x,
-    "log1p": lambda x, y: _number(1, x) / (_number(1, x) + x),
-    "sigmoid": lambda x, y: y * (_number(1, x) - y),
-    "sqrt": lambda x, y: _number(0.5, x) / y,
-    "rsqrt": lambda x, y: _number(-0.5, x) * y / x,
+    "exp2": lambda x, y: y * _constant_like(math.log(2), x),
+    "exp10": lambda x, y: y * _constant_like(math.log(10), x),
+    "log": lambda x, y: _constant_like(1, x) / x,
+    "log2": lambda x, y: _constant_like(1 / math.log(2), x) / x,
+    "log10": lambda x, y: _constant_like(1 / math.log(10), x) / x,
+    "log1p": lambda x, y: _constant_like(1, x) / (_constant_like(1, x) + x),
+    "sigmoid": lambda x, y: y * (_constant_like(1, x) - y),
+    "sqrt": lambda x, y: _constant_like(0.5, x) / y,
+    "rsqrt": lambda x, y: _constant_like(-0.5, x) * y / x,
     "sin": lambda x, y: ir.ops.cos(x),
     "cos": lambda x, y: -ir.ops.sin(x),
-    "tan": lambda x, y: _number(1, x) + y * y,
-    "asin": lambda x, y: ir.ops.rsqrt(_number(1, x) - x * x),
-    "acos": lambda x, y: -ir.ops.rsqrt(_number(1, x) - x * x),
-    "atan": lambda x, y: _number(1, x) / (_number(1, x) + x * x),
+    "tan": lambda x, y: _constant_like(1, x) + y * y,
+    "asin": lambda x, y: ir.ops.rsqrt(_constant_like(1, x) - x * x),
+    "acos": lambda x, y: -ir.ops.rsqrt(_constant_like(1, x) - x * x),
+    "atan": lambda x, y: _constant_like(1, x) / (_constant_like(1, x) + x * x),
     "sinh": lambda x, y: ir.ops.cosh(x),
     "cosh": lambda x, y: ir.ops.sinh(x),
-    "tanh": lambda x, y: _number(1, x) - y * y,
-    "asinh": lambda x, y: ir.ops.rsqrt(x * x + _number(1, x)),
-    "acosh": lambda x, y: ir.ops.rsqrt(x * x - _number(1, x)),
-    "atanh": lambda x, y: _number(1, x) / (_number(1, x) - x * x),
-    "erf": lambda x, y: _number(2 / math.sqrt(math.pi), x) * ir.ops.exp(-(x * x)),
-    "fabs": lambda x, y: ir.Select(ir.GE(x, _number(0, x)), _number(1, x), _number(-1, x)),
+    "tanh": lambda x, y: _constant_like(1, x) - y * y,
+    "asinh": lambda x, y: ir.ops.rsqrt(x * x + _constant_like(1, x)),
+    "acosh": lambda x, y: ir.ops.rsqrt(x * x - _constant_like(1, x)),
+    "atanh": lambda x, y: _constant_like(1, x) / (_constant_like(1, x) - x * x),
+    "erf": lambda x, y: _constant_like(2 / math.sqrt(math.pi), x) * ir.ops.exp(-(x * x)),
+    "fabs": lambda x, y: ir.Select(ir.GE(x, _constant_like(0, x)), _constant_like(1, x), _constant_like(-1, x)),
 }
 # Functions that are constant between the places at which they jump.
 _STEPS = frozenset(("floor", "ceil", "trunc", "round", "nearbyint"))
@@ -84,7 +84,7 @@ class _Walk:
         """Whether a leaf is inside `e` where it may have a derivative."""
         found = self.known.get(id(e))
         if found is None:
-            found = self.is_leaf(e) or any(self.reads(part) for part in _parts(e))
+            found = self.is_leaf(e) or any(self.reads(part) for part in _operands(e))
             self.known[id(e)] = found
             self.kept.append(e)  # so that no other node gets its identity
         return found
@@ -94,13 +94,13 @@ class _Walk:
         if not self.reads(e):
             return
         if self.is_leaf(e):
-            self.found.append(Partial(e, _number(1, e) if factor is None else factor))
+            self.found.append(Partial(e, _constant_like(1, e) if factor is None else factor))
             return
         for part, derivative in self.steps(e):
             if not self.reads(part):
                 continue
             if isinstance(derivative, (_Guard, _Converted)):
-                whole = _number(1, e) if factor is None else factor
+                whole = _constant_like(1, e) if factor is None else factor
                 self.down(part, derivative.around(whole))
             elif derivative is None:
                 self.down(part, factor)
@@ -123,7 +123,7 @@ class _Walk:
             return [(yes, _Guard(condition, True, lazy=True)), (no, _Guard(condition, False, lazy=True))]
         if name == "pow":
             x, y = e.args
-            return [(x, y * ir.ops.power(x, y - _number(1, y))), (y, ir.ops.log(x) * e)]
+            return [(x, y * ir.ops.power(x, y - _constant_like(1, y))), (y, ir.ops.log(x) * e)]
         if name in _STEPS:
             return []
         if name not in _FUNCTIONS:
@@ -145,7 +145,7 @@ class _Guard(NamedTuple):
 
     def around(self, factor: ir.PrimExpr) -> ir.PrimExpr:
         """`factor`, or 0 where the condition has the other value."""
-        zero = _number(0, factor)
+        zero = _constant_like(0, factor)
         branches = (factor, zero) if self.wanted else (zero, factor)
         return ir.ops.if_then_else(self.condition, *branches) if self.lazy else ir.Select(self.condition, *branches)
 
@@ -154,7 +154,7 @@ def _times(a: ir.PrimExpr, b: ir.PrimExpr) -> ir.PrimExpr:
     return b if isinstance(a, (ir.IntImm, ir.FloatImm)) and a.value == 1 else a * b
 
 
-def _parts(e: ir.PrimExpr) -> list[ir.PrimExpr]:
+def _operands(e: ir.PrimExpr) -> list[ir.PrimExpr]:
     """The parts by which `e` may have a derivative."""
     if isinstance(e, (ir.Reduce, ir.ProducerLoad, ir.Var)):
         return []
@@ -178,14 +178,14 @@ def _extreme(e: Any, first: type) -> list[tuple[ir.PrimExpr, Any]]:
 
 _RULES: dict[type, Callable[[Any], list[tuple[ir.PrimExpr, Any]]]] = {
     ir.Add: lambda e: [(e.a, None), (e.b, None)],
-    ir.Sub: lambda e: [(e.a, None), (e.b, _number(-1, e))],
+    ir.Sub: lambda e: [(e.a, None), (e.b, _constant_like(-1, e))],
     ir.Mul: lambda e: [(e.a, e.b), (e.b, e.a)],
-    ir.Div: lambda e: [(e.a, _number(1, e) / e.b), (e.b, -e.a / (e.b * e.b))],
+    ir.Div: lambda e: [(e.a, _constant_like(1, e) / e.b), (e.b, -e.a / (e.b * e.b))],
     ir.Max: lambda e: _extreme(e, ir.GE),
     ir.Min: lambda e: _extreme(e, ir.LE),
     ir.Select: lambda e: [(e.true_value, _Guard(e.condition, True)), (e.false_value, _Guard(e.condition, False))],
     ir.Cast: lambda e: [(e.value, _Converted(e.value.dtype))],
-    ir.Let: lambda e: [(_parts(e)[0], None)],
+    ir.Let: lambda e: [(_operands(e)[0], None)],
 }
 
 

@@ -25,7 +25,7 @@ def axis_levels(axes: Sequence[ir.IterVar], analyzer: Analyzer) -> list[list[ir.
     def depth_of(axis: ir.IterVar) -> int:
         found = depth.get(axis.var)
         if found is None:
-            ends = [analyzer.simplify(end) for end in _ends(axis)]
+            ends = [analyzer.simplify(end) for end in _min_and_extent(axis)]
             named = [by_var[v] for end in ends for v in variables_in(end) if v in by_var]
             found = depth[axis.var] = max((depth_of(other) + 1 for other in named), default=0)
         return found
@@ -36,7 +36,7 @@ def axis_levels(axes: Sequence[ir.IterVar], analyzer: Analyzer) -> list[list[ir.
     return levels
 
 
-def _ends(axis: ir.IterVar) -> tuple[ir.PrimExpr, ir.PrimExpr]:
+def _min_and_extent(axis: ir.IterVar) -> tuple[ir.PrimExpr, ir.PrimExpr]:
     assert axis.dom is not None
     return axis.dom.min, axis.dom.extent
 
@@ -65,7 +65,7 @@ def _levels(axes: Sequence[Sequence[ir.IterVar]], analyzer: Analyzer) -> list[_L
             outer = above[axis.var]
             level.add(axis, ir.Range.from_min_extent(outer, const(1, outer.dtype)), outer)
         for axis in new_axes:
-            ends = [analyzer.simplify(ir.substitute(end, above)) for end in _ends(axis)]
+            ends = [analyzer.simplify(ir.substitute(end, above)) for end in _min_and_extent(axis)]
             loop, domain = ir.Var(axis.var.name, axis.dtype), ir.Range.from_min_extent(*ends)
             level.loops.append((loop, domain))
             level.add(axis, domain, loop)

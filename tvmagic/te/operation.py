@@ -32,7 +32,7 @@ def _shape(shape: Any, what: str) -> tuple[ir.PrimExpr, ...]:
     return result
 
 
-def _plain(size: Any) -> Any:
+def _unwrap_size(size: Any) -> Any:
     """`size` without the type of a NumPy integer: an axis over 8 of them has indices of 32 bits, as in TVM."""
     return int(size) if isinstance(size, Integral) else size
 
@@ -111,7 +111,9 @@ def compute(
     """
     span = user_span()
     tag = current_tag(tag)
-    sizes = _shape([_plain(s) for s in shape] if isinstance(shape, (list, tuple)) else _plain(shape), f"`{name}`")
+    sizes = _shape(
+        [_unwrap_size(s) for s in shape] if isinstance(shape, (list, tuple)) else _unwrap_size(shape), f"`{name}`"
+    )
     names = _argument_names(fcompute, len(sizes), varargs_names)
     axis = [ir.IterVar(ir.Range(0, size), n, ir.IterVar.DataPar, span=span) for n, size in zip(names, sizes)]
     body = fcompute(*[iv.var for iv in axis])
@@ -322,8 +324,8 @@ def _domain(dom: Any) -> ir.Range | None:
     if dom is None or isinstance(dom, ir.Range):
         return dom
     if isinstance(dom, (list, tuple)) and len(dom) == 2:
-        return ir.Range(_plain(dom[0]), _plain(dom[1]))
-    return ir.Range(_plain(dom))
+        return ir.Range(_unwrap_size(dom[0]), _unwrap_size(dom[1]))
+    return ir.Range(_unwrap_size(dom))
 
 
 def thread_axis(dom: Any = None, tag: str = "", name: str = "", span: ir.Span | None = None) -> ir.IterVar:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -68,15 +69,7 @@ def comm_reducer(
     def reduce(values: Any, axis: Any, where: Any, init: Any) -> Any:
         is_tuple = isinstance(values, (tuple, list))
         sources = ir.exprs(values) if is_tuple else (ir.expr(values),)
-        axes: Sequence[Any] = axis if isinstance(axis, (list, tuple)) else [axis]
-        for iv in axes:
-            if not isinstance(iv, ir.IterVar) or iv.iter_type != ir.IterVar.CommReduce:
-                shown = iv.var.name if isinstance(iv, ir.IterVar) else repr(iv)
-                raise TVMagicError(
-                    f"`{shown}` is not a reduction axis",
-                    hint="make it by te.reduce_axis",
-                    code="te.comm_reducer.not_a_reduction_axis",
-                )
+        axes = _reduction_axes(axis)
         combiner = combiner_of(sources, is_tuple)
         start = () if init is None else ir.exprs(init if isinstance(init, (tuple, list)) else [init])
         condition = ir.convert(True) if where is None else ir.expr(where)
@@ -92,15 +85,26 @@ def comm_reducer(
                 hint=f"write `{name}(..., axis=k)` with `k = te.reduce_axis((0, 128), name='k')` above",
                 code="te.comm_reducer.missing_axis",
             )
-        result = value
-        for other in (axis, where, init, *args):
-            if other is not None:
-                result = fcombine(result, other)
-        return result
+        others = (other for other in (axis, where, init, *args) if other is not None)
+        return functools.reduce(fcombine, others, value)
 
     reducer.__name__ = reducer.__qualname__ = name
     reducer.__doc__ = f"The `{name}` of `value` over `axis`; or of just the values given."
     return reducer
+
+
+def _reduction_axes(axis: Any) -> Sequence[ir.IterVar]:
+    """Return one axis or several as a sequence. Raises TVMagicError unless all are reduction axes."""
+    axes = axis if isinstance(axis, (list, tuple)) else [axis]
+    for iv in axes:
+        if not isinstance(iv, ir.IterVar) or iv.iter_type != ir.IterVar.CommReduce:
+            shown = iv.var.name if isinstance(iv, ir.IterVar) else repr(iv)
+            raise TVMagicError(
+                f"`{shown}` is not a reduction axis",
+                hint="make it by te.reduce_axis",
+                code="te.comm_reducer.not_a_reduction_axis",
+            )
+    return axes
 
 
 def unproved_law(action: str, combiner: ir.CommReducer, law: str) -> tuple[str, str]:
@@ -113,11 +117,11 @@ def unproved_law(action: str, combiner: ir.CommReducer, law: str) -> tuple[str, 
     )
 
 
-def _number(value: int) -> Callable[[ir.DataType], ir.PrimExpr]:
+def _constant(value: int) -> Callable[[ir.DataType], ir.PrimExpr]:
     return lambda dtype: const(value, dtype)
 
 
-sum = comm_reducer(lambda x, y: x + y, _number(0), name="sum")
-prod = comm_reducer(lambda x, y: x * y, _number(1), name="prod")
+sum = comm_reducer(lambda x, y: x + y, _constant(0), name="sum")
+prod = comm_reducer(lambda x, y: x * y, _constant(1), name="prod")
 min = comm_reducer(lambda x, y: minimum(x, y), neutral_of_min, name="min")
 max = comm_reducer(lambda x, y: maximum(x, y), neutral_of_max, name="max")

@@ -13,7 +13,7 @@ from tvmagic.runtime.threads import num_threads
 from tvmagic.target import resolved
 from tvmagic.tune.candidate import Candidate
 from tvmagic.tune.database import Database, Entry
-from tvmagic.tune.finish import Finish
+from tvmagic.tune.finalize import Finish
 from tvmagic.tune.problem import Problem, program_key
 from tvmagic.tune.search import Trial, TuneResult
 from tvmagic.tune.worker import machine_kind

@@ -121,7 +121,7 @@ def interleaved(insts: Insts, decisions: Any, draw: random.Random) -> bool:
         return False
     at = draw.choice(places)
     split = insts[made[insts[at][1][0]]]
-    name = _fresh(insts)
+    name = _unique_name(insts)
     split[1].insert(-1, draw.choice((2, 2, 3, 4, 8)))
     split[3].insert(-1, name)
     after = next((i for i in range(at) if insts[i][0] == "Reorder" and split[3][-1] in insts[i][1]), None)
@@ -227,7 +227,7 @@ def parallel_extent(insts: Insts, decisions: Any, draw: random.Random) -> bool:
     else:
         return False
     if fuse is None:
-        name = _fresh(insts)
+        name = _unique_name(insts)
         insts.insert(at, ["Fuse", loops, [True], [name]])
         for inst in insts[at + 1 :]:
             _rename(inst, loop, name)
@@ -320,7 +320,7 @@ def _renamed(value: Any, old: str, new: str) -> Any:
     return new if value == old else value
 
 
-def _fresh(insts: Insts) -> str:
+def _unique_name(insts: Insts) -> str:
     used = {name for inst in insts for name in inst[3]}
     return next(name for n in range(len(used) + 1) if (name := f"m{n}") not in used)
 

@@ -144,7 +144,7 @@ class Problem:
                 if bound is not None:
                     arrays[f"bound{n}.{i}"] = bound
         file = io.BytesIO()
-        np.savez(file, **{name: _plain(a) for name, a in arrays.items()})  # pyright: ignore[reportArgumentType]
+        np.savez(file, **{name: _as_storable(a) for name, a in arrays.items()})  # pyright: ignore[reportArgumentType]
         return file.getvalue()
 
     @staticmethod
@@ -189,7 +189,7 @@ def _sampled(inputs: list[np.ndarray], values: Sequence[Value], seed: int) -> Ca
     return Case(inputs, places, expected)
 
 
-def _plain(array: Any) -> np.ndarray:
+def _as_storable(array: Any) -> np.ndarray:
     """An array of a dtype that a file can hold: those that NumPy does not have itself as their bytes."""
     array = np.ascontiguousarray(array) if np.ndim(array) else np.asarray(array)
     return array.view(f"u{array.dtype.itemsize}") if array.dtype.kind == "V" else array

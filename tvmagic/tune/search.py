@@ -21,7 +21,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.operators.operator import Operator, Version
 from tvmagic.tune.candidate import Candidate
 from tvmagic.tune.database import Database, Entry
-from tvmagic.tune.finish import Choice, Finish
+from tvmagic.tune.finalize import Choice, Finish
 from tvmagic.tune.model import CostModel, rank_correlation
 from tvmagic.tune.problem import Problem
 from tvmagic.tune.trial import Trial

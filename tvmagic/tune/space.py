@@ -53,7 +53,7 @@ class _Rules:
                 self._try(self._elementwise, block)
         for block in reversed(self._blocks()):  # consumers have their loops: producers may be computed in them
             if self.draw.random() < 0.4:
-                self._try(self._inside, block)
+                self._try(self._compute_inside, block)
 
     # ------------------------------------------------------------------ what is there
 
@@ -235,7 +235,7 @@ class _Rules:
         self._try(self.sch.vectorize, lane)
         self._parallel([*loops[:-2], row_outer, column_outer])
 
-    def _inside(self, block: Any) -> None:
+    def _compute_inside(self, block: Any) -> None:
         """A producer computed in a loop of what reads it."""
         consumers = self._try(self.sch.get_consumers, block) or []
         if len(consumers) != 1:

@@ -21,7 +21,7 @@ def interleaved(calls: Sequence[Callable[[], object] | None], seconds: float) ->
 
     Those that fall behind the best are measured less. None for None.
     """
-    least: list[float | None] = [None if call is None else _once(call) for call in calls]
+    least: list[float | None] = [None if call is None else _run_once(call) for call in calls]
     until, rounds = time.perf_counter() + seconds, 0
     while time.perf_counter() < until or rounds < _ROUNDS:
         rounds += 1
@@ -30,7 +30,7 @@ def interleaved(calls: Sequence[Callable[[], object] | None], seconds: float) ->
         for n, call in enumerate(calls):
             before = least[n]
             if call is not None and before is not None and before < factor * best:
-                least[n] = min([before, *(_run(call, _number(before)) for _ in range(_TURN))])
+                least[n] = min([before, *(_run(call, _calls_per_run(before)) for _ in range(_TURN))])
     return least
 
 
@@ -40,7 +40,7 @@ def runs(call: Callable[[], object], seconds: float, once: float, best: float | 
     `once`: about how long a call takes; of a slow one there is a single run. It is given up early if it cannot be as fast
     as `best`.
     """
-    number = _number(min(once, _once(call)) if once < seconds else once)
+    number = _calls_per_run(min(once, _run_once(call)) if once < seconds else once)
     times: list[float] = []
     until = time.perf_counter() + seconds
     while not times or time.perf_counter() < until:
@@ -50,14 +50,14 @@ def runs(call: Callable[[], object], seconds: float, once: float, best: float | 
     return sorted(times)
 
 
-def _once(call: Callable[[], object]) -> float:
+def _run_once(call: Callable[[], object]) -> float:
     call()  # others had the caches meanwhile
     start = time.perf_counter()
     call()
     return max(time.perf_counter() - start, 1e-7)
 
 
-def _number(once: float) -> int:
+def _calls_per_run(once: float) -> int:
     """How many calls a run takes."""
     return max(1, min(int(_RUN_SECONDS / once), 10_000))
 

@@ -30,9 +30,9 @@ from tvmagic.files import read_entry, write_entry
 from tvmagic.ir import structural_hash
 from tvmagic.runtime.threads import num_threads, set_num_threads
 from tvmagic.target import host_cpu, require_llvm
-from tvmagic.tune.alone import alone, together
 from tvmagic.tune.candidate import Candidate
 from tvmagic.tune.features import features_of
+from tvmagic.tune.measurement_lock import alone, together
 from tvmagic.tune.problem import Problem
 from tvmagic.tune.timing import interleaved, runs
 

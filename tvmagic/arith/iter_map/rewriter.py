@@ -140,7 +140,7 @@ class IterMapRewriter(Mutator):
     def var(self, node: Var) -> PrimExpr:
         return self._values.get(node, node)
 
-    def _plain(self, node: BinaryOp, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
+    def _fold_without_iterators(self, node: BinaryOp, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
         """The result of an operation on constants or on operands without iterators."""
         folded = fold(type(node), a, b)
         if folded is not None:
@@ -154,7 +154,7 @@ class IterMapRewriter(Mutator):
         if not node.dtype.is_index:
             return self.visit_children(node)
         a, b = self.direct(node.a), self.direct(node.b)
-        plain = self._plain(node, a, b)
+        plain = self._fold_without_iterators(node, a, b)
         return combine(node, a, b) if plain is None else plain
 
     @handles(Add, Sub)

@@ -65,7 +65,7 @@ class _Indivisible(Exception):
     """The map cannot be divided."""
 
 
-def _joined(inner_first: Sequence[IterSplitExpr], base: PrimExpr) -> tuple[IterSumExpr, PrimExpr]:
+def _fuse_splits(inner_first: Sequence[IterSplitExpr], base: PrimExpr) -> tuple[IterSumExpr, PrimExpr]:
     """The sum of splits that count one through the other, and its extent."""
     args: list[IterSplitExpr] = []
     extent: PrimExpr = int_const(base.dtype, 1)
@@ -109,8 +109,8 @@ class _Divider:
             extent = extent * part.extent
         if not any(is_const(arg.scale, 1) for arg in total.args):
             raise _Indivisible
-        outer, outer_extent = _joined(sides[_Kind.OUTER], int_const(total.dtype, 0))
-        inner, inner_extent = _joined(sides[_Kind.INNER], total.base)
+        outer, outer_extent = _fuse_splits(sides[_Kind.OUTER], int_const(total.dtype, 0))
+        inner, inner_extent = _fuse_splits(sides[_Kind.INNER], total.base)
         if self.prover.equal(extent, mark_extent):
             return _Division(outer, outer_extent, inner, inner_extent)
         return self._under_predicate(outer, inner, mark_extent)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -12,6 +11,7 @@ from tvmagic.arith.constraint import extract_constraints, normalize_boolean, sid
 from tvmagic.arith.extension import Extension
 from tvmagic.arith.overflow import stays_in_type
 from tvmagic.arith.rewrite import rules_add, rules_division, rules_logic, rules_minmax
+from tvmagic.arith.rewrite.call_folding import CALL_FOLDS
 from tvmagic.arith.rewrite.compile import BUILDERS, Rule, RuleSet
 from tvmagic.arith.rewrite.procedural_rules import STEPS, constant_offset
 from tvmagic.arith.transitive import EQ as IS_EQ
@@ -60,7 +60,7 @@ from tvmagic.ir import ops as op
 from tvmagic.ir.deep_equal import deep_equal
 from tvmagic.ir.expr import BOOL
 from tvmagic.ir.fold import FOLDERS, wrap_int
-from tvmagic.ir.query import callee, is_call
+from tvmagic.ir.query import callee
 
 _TABLES: dict[type, str] = {
     Add: rules_add.ADD,
@@ -514,7 +514,7 @@ class RewriteSimplifier(Mutator):
         if name == "tir.if_then_else":
             return self.if_then_else(e)
         e = self.visit_children(e)
-        fold = _CALLS.get(name)
+        fold = CALL_FOLDS.get(name)
         if fold is not None and (result := fold(e)) is not None:
             return result
         if name == "tir.likely" and self.literals:
@@ -561,44 +561,3 @@ def _tells_nothing(e: Any) -> bool:
     if isinstance(e, (Add, Sub, Mul)):
         return type(e.a) in ATOMS and type(e.b) in ATOMS
     return type(e) in ATOMS and not e.dtype.is_bool
-
-
-def _fold_likely(e: Call) -> PrimExpr | None:
-    return e.args[0] if isinstance(e.args[0], IntImm) else None
-
-
-def _fold_shift(e: Call) -> PrimExpr | None:
-    a, b = e.args
-    if not (isinstance(a, IntImm) and isinstance(b, IntImm)):
-        return None
-    return op.shift_left(a, b) if e.op.name == "tir.shift_left" else op.shift_right(a, b)  # type: ignore[union-attr]
-
-
-def _fold_ceil(e: Call) -> PrimExpr | None:
-    a = e.args[0]
-    if isinstance(a, IntImm):
-        return op.cast(e.dtype, a)
-    if isinstance(a, FloatImm) and math.isfinite(a.value):
-        return op.cast(e.dtype, FloatImm(a.dtype, math.ceil(a.value)))
-    if is_call(a, "tir.log2"):
-        value = a.args[0]
-        if isinstance(value, FloatImm) and value.value > 0:
-            return FloatImm(e.dtype, math.ceil(math.log2(value.value)))
-    return None
-
-
-def _fold_clz(e: Call) -> PrimExpr | None:
-    a = e.args[0]
-    if not isinstance(a, IntImm):
-        return None
-    bits = a.dtype.bits
-    return op.make_const(e.dtype, bits - (a.value & ((1 << bits) - 1)).bit_length())
-
-
-_CALLS: dict[str, Callable[[Call], PrimExpr | None]] = {
-    "tir.likely": _fold_likely,
-    "tir.shift_left": _fold_shift,
-    "tir.shift_right": _fold_shift,
-    "tir.ceil": _fold_ceil,
-    "tir.clz": _fold_clz,
-}

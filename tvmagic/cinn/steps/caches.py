@@ -180,7 +180,7 @@ def cache_read(state: ScheduleState, block: BlockRef, read_buffer_index: int, me
     path = _shared([writers[-1], leaf]) if writers else ()
     loops = _loops(path)
     _check_complete(writers, loops, leaf)
-    spans = _part(leaf, source, loops)
+    spans = _region_read(leaf, source, loops)
     copy = _Copy(state, source, cache, spans, cache.name).nest
     before = _holder(writers[-1], len(loops)) if writers else None
     early = before_and_after(every, writers[-1].block)[0] if writers else ()
@@ -206,7 +206,7 @@ def cache_read(state: ScheduleState, block: BlockRef, read_buffer_index: int, me
     return block_ref(state, state.root_of(block), cache.name)
 
 
-def _part(leaf: Leaf, source: ir.Buffer, shared: Sequence[ir.For]) -> list[Span]:
+def _region_read(leaf: Leaf, source: ir.Buffer, shared: Sequence[ir.For]) -> list[Span]:
     """The part of a tensor that a block reads in its loops inside the shared ones."""
     inner = [n for n in leaf.loops if n not in shared]
     analyzer = Analyzer(ranges_of(leaf.loops))

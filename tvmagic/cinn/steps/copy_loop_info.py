@@ -40,7 +40,7 @@ def _end(axis: ir.IterVar) -> ir.PrimExpr:
     return Analyzer().simplify(axis.dom.min + axis.dom.extent)
 
 
-def _inside(leaf: Leaf, count: int, loops: list[ir.For]) -> list[ir.PrimExpr]:
+def _domain_conditions(leaf: Leaf, count: int, loops: list[ir.For]) -> list[ir.PrimExpr]:
     """The conditions that keep the leading dimensions of a block inside their domains."""
     analyzer = Analyzer(ranges_of(loops))
     pairs = [(value, _end(axis)) for axis, value in leaf.bindings[:count]]
@@ -74,7 +74,7 @@ def _check_reaches_all(leaf: Leaf, other: Leaf, count: int, loops: list[ir.For])
     first = other.bindings[:count]
     adds = bool({load.buffer for load in loads_of(leaf)} & {store.buffer for store in leaf.stores})
     once = adds and not is_extreme(leaf)
-    condition = all_of(_inside(other, count, loops))
+    condition = all_of(_domain_conditions(other, count, loops))
     moving = any(variables_in(value) for _, value in first)
     if moving and not reaches_all(first, ranges_of(loops), condition, once=once):
         raise ScheduleError(
@@ -134,7 +134,7 @@ def copy_transform_and_loop_info(state: ScheduleState, block: BlockRef, block_ta
     }
     values = [ir.substitute(v, fresh) for v in other.realize.iter_values[:count]]
     realize = leaf.realize.replace(iter_values=(*values, *leaf.realize.iter_values[count:]))
-    conditions = [ir.substitute(c, fresh) for c in _inside(other, count, loops)]
+    conditions = [ir.substitute(c, fresh) for c in _domain_conditions(other, count, loops)]
     conditions += [c for c in leaf.conditions if kept_vars.intersection(variables_in(c))]
     new = nested([*[n.replace(loop_var=fresh[n.loop_var]) for n in loops], *own], conditions, realize)
     after = Edit({top: new})(body)

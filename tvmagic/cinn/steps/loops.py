@@ -289,7 +289,7 @@ def _reorder(state: ScheduleState, loops: Sequence[StmtSRef]) -> None:
         chain.nest(order, depth, guards, listed(*parts)) for depth, guards, parts in reversed(chain.after) if parts
     ]
     main = chain.nest(order, len(order), len(chain.guards), chain.body)
-    new = listed(*_fresh(before), main, *_fresh(after))
+    new = listed(*_with_new_vars(before), main, *_with_new_vars(after))
     commit(state, place, Edit({chain.top: new})(body))
 
 
@@ -304,7 +304,7 @@ def _check_bounds(chain: _Chain, order: Sequence[ir.For]) -> None:
             )
 
 
-def _fresh(nests: Sequence[ir.Stmt]) -> Iterator[ir.Stmt]:
+def _with_new_vars(nests: Sequence[ir.Stmt]) -> Iterator[ir.Stmt]:
     """Nests of their own: their loops have variables of their own, of the same names."""
     for nest in nests:
         yield _Renamed().visit(nest)

@@ -158,7 +158,7 @@ def _pairs(leaf: Leaf, producer: Leaf) -> list[tuple[ir.BufferStore, ir.BufferLo
     return [(store, load) for store in producer.stores for load in loads_of(leaf, store.buffer)]
 
 
-def _inside(producer: Leaf, loop: ir.For) -> list[ir.For]:
+def _inner_loops(producer: Leaf, loop: ir.For) -> list[ir.For]:
     return producer.loops[producer.loops.index(loop) + 1 :]
 
 
@@ -168,7 +168,7 @@ def _given(leaf: Leaf, producers: Sequence[Leaf], loop: ir.For, analyzer: Analyz
     domains = _domains(leaf)
     for producer in producers:
         for store, load in _pairs(leaf, producer):
-            for index, ends in zip(load.indices, _ends(producer, store, loop, analyzer)):
+            for index, ends in zip(load.indices, _index_bounds(producer, store, loop, analyzer)):
                 _give(leaf, spans, domains, index, ends, analyzer)
     for axis in leaf.block.iter_vars:
         assert axis.dom is not None
@@ -188,7 +188,7 @@ def _given(leaf: Leaf, producers: Sequence[Leaf], loop: ir.For, analyzer: Analyz
 
 def _own_conditions(producer: Leaf, store: ir.BufferStore, loop: ir.For, analyzer: Analyzer) -> list[ir.PrimExpr]:
     """The conditions under a loop that say which elements each of its iterations stores, if these are a box without gaps."""
-    inside = _inside(producer, loop)
+    inside = _inner_loops(producer, loop)
     moving = {v for i in store.indices for v in variables_in(ir.substitute(i, producer.values))} & set(
         ranges_of(inside)
     )
@@ -196,13 +196,13 @@ def _own_conditions(producer: Leaf, store: ir.BufferStore, loop: ir.For, analyze
     return own if stored_part(producer, store, inside, own, analyzer) is not None else []
 
 
-def _ends(
+def _index_bounds(
     producer: Leaf, store: ir.BufferStore, loop: ir.For, analyzer: Analyzer
 ) -> Sequence[tuple[ir.PrimExpr, ir.PrimExpr] | None]:
     """The first and the last value of each index at which one iteration of a loop may store."""
     own = _own_conditions(producer, store, loop, analyzer)
-    part = stored_part(producer, store, _inside(producer, loop), own, analyzer) if own else None
-    return part or [relaxed(at, producer, _inside(producer, loop), analyzer) for at in store.indices]
+    part = stored_part(producer, store, _inner_loops(producer, loop), own, analyzer) if own else None
+    return part or [relaxed(at, producer, _inner_loops(producer, loop), analyzer) for at in store.indices]
 
 
 def _domains(leaf: Leaf) -> dict[ir.Var, ir.Range]:
@@ -257,7 +257,7 @@ def _check_box(
 ) -> None:
     """Raise unless one iteration stores each element of the spans, the conditions in it aside."""
     own = _own_conditions(producer, store, loop, analyzer)
-    part = stored_part(producer, store, _inside(producer, loop), own, analyzer)
+    part = stored_part(producer, store, _inner_loops(producer, loop), own, analyzer)
     pairs = [(spans[index], ends) for index, ends in zip(load.indices, part or ()) if isinstance(index, ir.Var)]
     if part is None or not all(
         analyzer.can_prove(first <= span.low) and analyzer.can_prove(span.low + span.extent - 1 <= last)
@@ -346,5 +346,5 @@ def _implied(condition: ir.PrimExpr, leaf: Leaf, producer: Leaf, loop: ir.For, o
     added = [
         (value, axis.dom) for axis, value in producer.bindings if axis.iter_type == ir.IterVar.CommReduce and axis.dom
     ]
-    under = {n.loop_var: first[n.loop_var] for n in _inside(producer, loop) if n.loop_var in first}
+    under = {n.loop_var: first[n.loop_var] for n in _inner_loops(producer, loop) if n.loop_var in first}
     return is_implied(ir.substitute(condition, under), [*inside, *added], ranges_of([*outer, *producer.loops]))

@@ -57,13 +57,13 @@ def simple_compute_at(state: ScheduleState, block: BlockRef, loop: Loop) -> None
     around = ranges_of([*leaf.loops, *chain])
     moved = rebound(inner, values, around)
     guards = [ir.substitute(c, values) for c in _guards_above(leaf, own)]
-    held = _held(body, loop.loop)
+    held = _conditions_around(body, loop.loop)
     _check_held(leaf, loop, held, [ir.substitute(c, values) for c in leaf.conditions], Analyzer(around))
     order = [found.block for found in leaves(body)]
     before = order.index(leaf.block) < min(order.index(found.block) for found in leaves(loop.loop))
     changes: dict[ir.Stmt, ir.Stmt | None] = {
         leaf.realize: None,
-        loop.loop: loop.loop.replace(body=_joined(loop.loop.body, moved, guards, held, before)),
+        loop.loop: loop.loop.replace(body=_merge_body(loop.loop.body, moved, guards, held, before)),
     }
     _check_passed(leaves(body), leaf, loop, before)
     check_inputs_stay(leaf, leaves(body), chain)
@@ -111,7 +111,7 @@ def _own_part(leaf: Leaf, own: Sequence[ir.For], taken: set[str]) -> ir.Stmt:
     for node in reversed(inner):
         if isinstance(node, ir.For):
             name = node.loop_var.name
-            if name in taken or _beside(node, leaf):
+            if name in taken or _has_other_blocks(node, leaf):
                 name = unused(name, {*taken, *names} - {name}) if name not in taken else unused(name, {*taken, *names})
                 names.append(name)
                 var = ir.Var(name, node.loop_var.dtype)
@@ -123,7 +123,7 @@ def _own_part(leaf: Leaf, own: Sequence[ir.For], taken: set[str]) -> ir.Stmt:
     return result
 
 
-def _beside(node: ir.For, leaf: Leaf) -> bool:
+def _has_other_blocks(node: ir.For, leaf: Leaf) -> bool:
     """Whether a loop holds other blocks, so that it stays where it is too."""
     return any(found.block is not leaf.block for found in leaves(node))
 
@@ -133,7 +133,7 @@ def _guards_above(leaf: Leaf, own: Sequence[ir.For]) -> list[ir.PrimExpr]:
     return [n.condition for n in above if isinstance(n, ir.IfThenElse)]
 
 
-def _held(body: ir.Stmt, loop: ir.For) -> list[ir.PrimExpr]:
+def _conditions_around(body: ir.Stmt, loop: ir.For) -> list[ir.PrimExpr]:
     """The conditions around a loop, which hold in it."""
     return [n.condition for n in path_to(body, loop) if isinstance(n, ir.IfThenElse) and n.else_case is None]
 
@@ -153,7 +153,7 @@ def _check_held(
             )
 
 
-def _joined(
+def _merge_body(
     body: ir.Stmt, moved: ir.Stmt, guards: Sequence[ir.PrimExpr], held: Sequence[ir.PrimExpr], before: bool
 ) -> ir.Stmt:
     """A loop's body with the moved statement; a condition that is on both sides is written once, around both.

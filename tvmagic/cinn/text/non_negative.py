@@ -51,13 +51,13 @@ def _by_parts(value: ir.PrimExpr, ranges: Ranges) -> bool:
 
 
 def _by_range(value: ir.PrimExpr, ranges: Ranges) -> bool:
-    least = _least(value, ranges)
+    least = _lower_bound(value, ranges)
     if least is not None and not isinstance(least, ir.IntImm):
-        least = _least(least, {})  # sizes in the ends of ranges
+        least = _lower_bound(least, {})  # sizes in the ends of ranges
     return least is not None and Analyzer().can_prove(least >= 0)
 
 
-def _least(value: ir.PrimExpr, ranges: Ranges) -> ir.PrimExpr | None:
+def _lower_bound(value: ir.PrimExpr, ranges: Ranges) -> ir.PrimExpr | None:
     """The least that a value can be, in the variables of the ranges' ends; None if that is not known."""
     found = eval_set(value, {var: ranges.get(var) or at_least_0() for var in variables_in(value)})
     return found.min() if found.has_lower_bound() else None

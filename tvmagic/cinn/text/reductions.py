@@ -82,7 +82,7 @@ class _JoinInits(ir.Mutator):
     def sequence(self, node: ir.SeqStmt) -> ir.Stmt:
         done: list[ir.Stmt] = []
         for stmt in [self.visit(s) for s in node.seq]:
-            joined = _joined(done[-1], stmt) if done else None
+            joined = _merge_init(done[-1], stmt) if done else None
             if joined is None:
                 done.append(stmt)
             else:
@@ -90,7 +90,7 @@ class _JoinInits(ir.Mutator):
         return ir.SeqStmt.flatten(*done)
 
 
-def _joined(first: ir.Stmt, second: ir.Stmt) -> ir.Stmt | None:
+def _merge_init(first: ir.Stmt, second: ir.Stmt) -> ir.Stmt | None:
     """Both statements as one, if the first is the init of the block in the loops of the second."""
     if not isinstance(first, ir.BlockRealize) or not first.block.name_hint.endswith(SUFFIX):
         return None

@@ -162,10 +162,10 @@ class CinnShapes:
                             code="cinn.text.size_not_known",
                         )
                     shape.append(self._furthest(ends))
-                result[buffer] = self._made(shape, buffer)
+                result[buffer] = self._create_buffer(shape, buffer)
         return result
 
-    def _made(self, shape: list[ir.PrimExpr], buffer: ir.Buffer) -> ir.Buffer:
+    def _create_buffer(self, shape: list[ir.PrimExpr], buffer: ir.Buffer) -> ir.Buffer:
         called = self.buffer_names.get(buffer.name)
         data = ir.data_pointer(called, buffer.dtype) if called else None
         return ir.decl_buffer(shape, buffer.dtype, buffer.name, data)

@@ -24,7 +24,7 @@ def abi_of(name: str, func: ir.PrimFunc) -> ABI:
             known.add(buffer.data)
     sizes: list[ir.Var] = []
     for param in params:
-        for part in _parts(param.buffer):
+        for part in _fields(param.buffer):
             for var in variables_in(part):
                 if var not in known:
                     known.add(var)
@@ -40,7 +40,7 @@ def abi_of(name: str, func: ir.PrimFunc) -> ABI:
     return ABI(name, symbol_of(name), tuple(params), tuple(sizes), frozenset(body.found), result, noalias)
 
 
-def _parts(buffer: ir.Buffer | None) -> list[Any]:
+def _fields(buffer: ir.Buffer | None) -> list[Any]:
     return [] if buffer is None else [*buffer.shape, *buffer.strides, buffer.elem_offset]
 
 

@@ -20,7 +20,7 @@ def check_access(
     buffer: ir.Buffer = node.buffer
     active = emitter.mask if predicate is None else predicate
     lanes = indices[-1].dtype.lanes if indices else 1
-    extents = [_wide(emitter, size) for size in buffer.shape]
+    extents = [_as_int64(emitter, size) for size in buffer.shape]
     memory = None if context.sizes.get(buffer.data) is buffer else memory_size(context, emitter, buffer.data, buffer)
     strided = bool(getattr(context.sizes.get(buffer.data), "strides", ()))
     if strided and len(indices) > 1:  # places of groups of axes, whose sum is checked below
@@ -29,14 +29,14 @@ def check_access(
     before = "0"
     if memory is not None and not moved:
         # the flat size of a strided argument, its first stride times its size, says little of what it spans
-        extents[0] = memory if strided else _least(emitter, extents[0], memory)
+        extents[0] = memory if strided else _minimum(emitter, extents[0], memory)
         before = _before(context, emitter, buffer.data) if strided else "0"
     first, last, inside = [], [], "true"
     counted = _from_begin(buffer, indices)
     if all(_is_inside(emitter, index, extent) for index, extent in zip(counted, extents)):
         extents = []
     for index, extent in zip(counted, extents):
-        for position, low_values in _ends(emitter, index, active if index.dtype.lanes == lanes else None):
+        for position, low_values in _index_bounds(emitter, index, active if index.dtype.lanes == lanes else None):
             (first if low_values else last).append(position)
             ok = emitter.out.op(f"icmp ult i64 {_moved(emitter, position, before)}, {extent}")
             inside = ok if inside == "true" else emitter.out.op(f"and i1 {inside}, {ok}")
@@ -86,7 +86,7 @@ def _check_place(
         return
     before = _before(context, emitter, node.buffer.data)
     what = f"{'store to' if isinstance(node, ir.BufferStore) else 'load from'} buffer `{node.buffer.name}`"
-    for place, _ in _ends(emitter, index, emitter.mask if predicate is None else predicate):
+    for place, _ in _index_bounds(emitter, index, emitter.mask if predicate is None else predicate):
         ok = emitter.out.op(f"icmp ult i64 {_moved(emitter, place, before)}, {memory}")
         ok = _or_idle(emitter, ok, predicate, index.dtype.lanes)
         emitter.fail_unless(ok, context.site("region", node, what), [place, "1", memory])
@@ -95,7 +95,7 @@ def _check_place(
 def check_index(context: Any, emitter: Any, call: Any, value: str) -> None:
     """Stop with a BoundsError where `value`, the index that `call` checks, is outside its dimension."""
     index, size, axis, repeats, what = call.args
-    extent = _wide(emitter, size)
+    extent = _as_int64(emitter, size)
     active = emitter.mask if index.dtype.lanes == emitter.mask_lanes else None
     ends = [
         place
@@ -117,7 +117,7 @@ def check_pointer(context: Any, emitter: Any, call: Any) -> None:
     memory = memory_size(context, emitter, data, kind, whole_rows=True) if isinstance(data, ir.Var) else None
     if memory is None or offset.dtype.lanes > 1:
         return
-    first, count = _wide(emitter, offset), _wide(emitter, extent)
+    first, count = _as_int64(emitter, offset), _as_int64(emitter, extent)
     place = _moved(emitter, first, _before(context, emitter, data))
     last = emitter.out.op(f"add i64 {place}, {count}")
     parts = [f"icmp sge i64 {place}, 0", f"icmp sge i64 {count}, 0", f"icmp sle i64 {last}, {memory}"]
@@ -133,7 +133,7 @@ def _is_zero(value: ir.PrimExpr) -> bool:
     return isinstance(value, ir.IntImm) and value.value == 0
 
 
-def _wide(emitter: Any, value: ir.PrimExpr) -> str:
+def _as_int64(emitter: Any, value: ir.PrimExpr) -> str:
     return (
         emitter.convert(emitter.visit(value), value.dtype, INT64)
         if not isinstance(value, ir.IntImm)
@@ -141,7 +141,7 @@ def _wide(emitter: Any, value: ir.PrimExpr) -> str:
     )
 
 
-def _least(emitter: Any, a: str, b: str | None) -> str:
+def _minimum(emitter: Any, a: str, b: str | None) -> str:
     if b is None or a == b:
         return a
     if a[0] != "%" and b[0] != "%":
@@ -163,12 +163,12 @@ def memory_size(context: Any, emitter: Any, data: ir.Var, element: Any, whole_ro
     if strides and len(strides) == len(shape):
         total = _span(emitter, shape, strides)
         if whole_rows:
-            rows = _multiplied(emitter, _wide(emitter, shape[0]), _wide(emitter, strides[0]))
+            rows = _multiplied(emitter, _as_int64(emitter, shape[0]), _as_int64(emitter, strides[0]))
             total = emitter.intrinsic("smax", INT64, total, rows)
     else:
         total = "1"
         for extent in shape:
-            total = _multiplied(emitter, total, _wide(emitter, extent))
+            total = _multiplied(emitter, total, _as_int64(emitter, extent))
     if dtype.bytes == element.dtype.bytes:
         return total
     size = _multiplied(emitter, total, str(dtype.bytes))
@@ -181,7 +181,7 @@ def _span(emitter: Any, shape: Any, strides: Any) -> str:
     """The number of elements from the first to the last of a strided buffer; 0 if it is empty."""
     total, some = "1", "true"
     for extent, stride in zip(shape, strides):
-        size = _wide(emitter, extent)
+        size = _as_int64(emitter, extent)
         steps = emitter.intrinsic("abs", INT64, _steps(emitter, size, stride), extra="i1 false")
         total = emitter.out.op(f"add i64 {total}, {steps}")
         some = emitter.out.op(f"and i1 {some}, {emitter.out.op(f'icmp sgt i64 {size}, 0')}")
@@ -194,7 +194,7 @@ def _before(context: Any, emitter: Any, data: ir.Var) -> str:
     total = "0"
     for extent, stride in zip(known.shape, known.strides) if isinstance(known, ir.Buffer) else ():
         if not isinstance(stride, ir.IntImm) or stride.value < 0:
-            steps = emitter.intrinsic("smin", INT64, _steps(emitter, _wide(emitter, extent), stride), "0")
+            steps = emitter.intrinsic("smin", INT64, _steps(emitter, _as_int64(emitter, extent), stride), "0")
             total = emitter.out.op(f"sub i64 {total}, {steps}")
     return total
 
@@ -206,7 +206,7 @@ def _moved(emitter: Any, place: str, before: str) -> str:
 
 def _steps(emitter: Any, size: str, stride: ir.PrimExpr) -> str:
     """The elements from the first to the last of a dimension of `size`."""
-    return _multiplied(emitter, emitter.out.op(f"sub i64 {size}, 1"), _wide(emitter, stride))
+    return _multiplied(emitter, emitter.out.op(f"sub i64 {size}, 1"), _as_int64(emitter, stride))
 
 
 def _multiplied(emitter: Any, a: str, b: str) -> str:
@@ -215,12 +215,12 @@ def _multiplied(emitter: Any, a: str, b: str) -> str:
     return emitter.out.op(f"mul i64 {a}, {b}")
 
 
-def _ends(emitter: Any, index: ir.PrimExpr, active: str | None) -> list[tuple[str, bool]]:
+def _index_bounds(emitter: Any, index: ir.PrimExpr, active: str | None) -> list[tuple[str, bool]]:
     """The least and the largest position of `index` over its active lanes, as i64."""
     if index.dtype.lanes == 1:
-        return [(_wide(emitter, index), True)]
+        return [(_as_int64(emitter, index), True)]
     if isinstance(index, ir.Ramp) and active is None:
-        base, stride = _wide(emitter, index.base), _wide(emitter, index.stride)
+        base, stride = _as_int64(emitter, index.base), _as_int64(emitter, index.stride)
         reach = emitter.out.op(f"mul i64 {stride}, {index.dtype.lanes - 1}")
         return [(base, True), (emitter.out.op(f"add i64 {base}, {reach}"), False)]
     lanes = index.dtype.lanes

@@ -88,7 +88,7 @@ def _stack_alloca(emitter: Any, call: Call) -> str:
     return emitter.out.at_entry(f"alloca [{max(1, count.value) * _STACK_SIZES[kind.value]} x i8], align 8")
 
 
-def _place(emitter: Any, call: Call) -> tuple[str, int]:
+def _address(emitter: Any, call: Call) -> tuple[str, int]:
     """The address of the descriptor (or of the argument value) that a call names, and the number of the field."""
     array, index, field = call.args[:3]
     if not isinstance(field, IntImm) or field.value not in (*_FIELDS, _ADDRESS, _CONTENT):
@@ -111,7 +111,7 @@ def _store(emitter: Any, place: str, field: _Field, value: str) -> None:
 
 @rule("tvm_struct_get")
 def _struct_get(emitter: Any, call: Call) -> str:
-    place, number = _place(emitter, call)
+    place, number = _address(emitter, call)
     if number == _ADDRESS:
         return place
     field = _Field(0, call.dtype) if number == _CONTENT else _FIELDS[number]
@@ -121,7 +121,7 @@ def _struct_get(emitter: Any, call: Call) -> str:
 
 @rule("tvm_struct_set")
 def _struct_set(emitter: Any, call: Call) -> str:
-    place, number = _place(emitter, call)
+    place, number = _address(emitter, call)
     value = call.args[3]
     if number == _ADDRESS:
         raise BuildError("the address of a descriptor cannot be set", node=call, code="codegen.descriptor_address_set")

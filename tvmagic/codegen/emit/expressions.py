@@ -204,7 +204,7 @@ class ExpressionEmitter(LaneMasks, ir.Visitor):
         while len(parts) > 1:
             pairs = itertools.zip_longest(parts[::2], parts[1::2], fillvalue="poison")
             kept = min(2 * lanes, total)  # of the last pair, what is beyond them is left out
-            parts = [self._beside(a, b, dtype, lanes, kept) for a, b in pairs]
+            parts = [self._concatenate(a, b, dtype, lanes, kept) for a, b in pairs]
             lanes *= 2
         return parts[0]
 
@@ -215,7 +215,7 @@ class ExpressionEmitter(LaneMasks, ir.Visitor):
             vector = self.out.op(f"insertelement {kind} {vector}, {llvm_type(dtype)} {scalar}, i32 {i}")
         return vector
 
-    def _beside(self, a: str, b: str, dtype: ir.DataType, lanes: int, kept: int) -> str:
+    def _concatenate(self, a: str, b: str, dtype: ir.DataType, lanes: int, kept: int) -> str:
         """The first `kept` lanes of two vectors of `lanes` lanes, one behind the other."""
         kind, places = llvm_type(dtype.with_lane_code(lanes)), ", ".join(f"i32 {i}" for i in range(kept))
         return self.out.op(f"shufflevector {kind} {a}, {kind} {b}, <{kept} x i32> <{places}>")

@@ -259,7 +259,7 @@ def _checked_index(emitter: Any, call: ir.Call) -> str:
 
 
 @rule("likely", "tvm_thread_invariant")
-def _same(emitter: Any, call: ir.Call) -> str:
+def _first_argument(emitter: Any, call: ir.Call) -> str:
     return emitter.visit(call.args[0])
 
 

@@ -147,10 +147,10 @@ def _count(emitter: FunctionEmitter, size: ir.PrimExpr) -> str:
         return _product(emitter, a, b)
     if type(size) in _SATURATING:
         return emitter.intrinsic(_SATURATING[type(size)], _INT64, a, b)
-    return emitter.visit(type(size)(_known(emitter, a), _known(emitter, b)))
+    return emitter.visit(type(size)(_as_computed(emitter, a), _as_computed(emitter, b)))
 
 
-def _known(emitter: FunctionEmitter, value: str) -> ir.PrimExpr:
+def _as_computed(emitter: FunctionEmitter, value: str) -> ir.PrimExpr:
     """An expression for a value that is computed."""
     if value[0] != "%":
         return ir.IntImm(_INT64, int(value))

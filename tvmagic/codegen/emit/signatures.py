@@ -40,13 +40,13 @@ def _is_integer(dtype: DataType) -> bool:
     return dtype.is_int or dtype.is_uint or dtype.is_bool
 
 
-def _same(call: Call) -> str | None:
+def _unlike_types(call: Call) -> str | None:
     same = all(arg.dtype is call.dtype for arg in call.args)
     return None if same else "values of the type of its result"
 
 
 def _same_floats(call: Call) -> str | None:
-    return _same(call) if call.dtype.is_float else "a float"
+    return _unlike_types(call) if call.dtype.is_float else "a float"
 
 
 def _scaled(call: Call) -> str | None:
@@ -59,7 +59,7 @@ def _scaled(call: Call) -> str | None:
 
 
 def _same_integers(call: Call) -> str | None:
-    return _same(call) if _is_integer(call.dtype) else "integers"
+    return _unlike_types(call) if _is_integer(call.dtype) else "integers"
 
 
 def _test(call: Call) -> str | None:
@@ -123,11 +123,11 @@ def _constants(call: Call) -> str | None:
 
 
 _declare("rsqrt", 1, _same_floats)
-_declare("sigmoid sqrt floor ceil trunc round nearbyint fabs likely tvm_thread_invariant", 1, _same)
-_declare(" ".join(name for name in LIBRARY if name not in {*OF_TWO, "ldexp"}), 1, _same)
-_declare(" ".join(["copysign", *OF_TWO]), 2, _same)
+_declare("sigmoid sqrt floor ceil trunc round nearbyint fabs likely tvm_thread_invariant", 1, _unlike_types)
+_declare(" ".join(name for name in LIBRARY if name not in {*OF_TWO, "ldexp"}), 1, _unlike_types)
+_declare(" ".join(["copysign", *OF_TWO]), 2, _unlike_types)
 _declare("ldexp", 2, _scaled)
-_declare("fma", 3, _same)
+_declare("fma", 3, _unlike_types)
 _declare("bitwise_not", 1, _same_integers)
 _declare("bitwise_and bitwise_or bitwise_xor shift_left shift_right", 2, _same_integers)
 _declare("isnan isinf isfinite", 1, _test)

@@ -91,12 +91,12 @@ def _scatters(inside: _Inside, lets: Mapping[Var, PrimExpr]) -> bool:
     loaded = {n.buffer.data for n in inside.others if isinstance(n, BufferLoad)}
     places = {(s.buffer.data, _at(s, {}, lets)) for s, inner in inside.stores if inner is inside.loop}
     return bool(inside.stores) and all(
-        store.buffer.data not in loaded and _apart(store, inside.loop, inner, places, lets)
+        store.buffer.data not in loaded and _is_adjacent(store, inside.loop, inner, places, lets)
         for store, inner in inside.stores
     )
 
 
-def _apart(
+def _is_adjacent(
     store: BufferStore, loop: For, inner: For, places: Collection[tuple[Var, int | None]], lets: Mapping[Var, PrimExpr]
 ) -> bool:
     """Return whether a store continues at the adjacent element along the inner loop, or is adjacent to one of `places`, which other

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from tvmagic import ir
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import uses_var
-from tvmagic.codegen.late.common import disjoint_memory, late_pass, unchecked_on_cpus
+from tvmagic.codegen.late.common import NotApplicable, disjoint_memory, late_pass, unchecked_on_cpus
 from tvmagic.ir.conditional import choice as choice_of
 from tvmagic.ir.constants import largest_integer, min_value
 from tvmagic.ir.deep_recursion import written_size
@@ -50,10 +50,6 @@ _TURNED: dict[type, type] = {ir.LT: ir.GT, ir.LE: ir.GE, ir.GT: ir.LT, ir.GE: ir
 def simplify_arg_reduce(func: ir.PrimFunc) -> ir.PrimFunc:
     """Drop the tie-breaking comparison of indices from argmin and argmax reductions."""
     return func.with_body(_Searches(disjoint_memory(func)).visit(func.body))
-
-
-class _Unfit(Exception):
-    """A nest is not such a reduction."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +99,7 @@ class _Searches(ir.Mutator):
             if isinstance(part, ir.For):
                 try:
                     self.values |= _shorter(part, node.seq[:number], self.apart)
-                except _Unfit:
+                except NotApplicable:
                     continue
                 note("late", f"simplified the argmin or argmax in loop `{part.loop_var.name}`: indices only grow", part)
         return self.visit_children(node)
@@ -112,7 +108,7 @@ class _Searches(ir.Mutator):
 def _shorter(
     nest: ir.For, before: tuple[ir.Stmt, ...], apart: Callable[[ir.Var, ir.Var], bool]
 ) -> dict[ir.Stmt, ir.PrimExpr]:
-    """Return the new values of a nest's conditionals and initial indices. Raises `_Unfit` if the nest does anything else."""
+    """Return the new values of a nest's conditionals and initial indices. Raises `NotApplicable` if the nest does anything else."""
     found = _Choices(nest, apart)
     choices = found.found
     inside = {*found.known, *(loop.loop_var for choice in choices for loop in choice.loops)}
@@ -141,7 +137,7 @@ def _with_condition(choice: ir.PrimExpr, condition: ir.PrimExpr) -> ir.PrimExpr:
 
 
 class _Choices:
-    """Collects the conditional stores of a nest in program order. Raises `_Unfit` if the nest does anything else."""
+    """Collects the conditional stores of a nest in program order. Raises `NotApplicable` if the nest does anything else."""
 
     def __init__(self, nest: ir.For, apart: Callable[[ir.Var, ir.Var], bool]) -> None:
         self.found = list[_Choice]()
@@ -153,9 +149,9 @@ class _Choices:
         written = {c.store.buffer.data for c in self.found}
         for choice in self.found:
             if any(load.buffer.data in written for load in nodes_of(choice.value, ir.BufferLoad)):
-                raise _Unfit
+                raise NotApplicable
         if not all(a is b or apart(a, b) for a in written for b in written | self.loaded):
-            raise _Unfit
+            raise NotApplicable
 
     def _collect(self, body: ir.Stmt, loops: tuple[ir.For, ...]) -> None:
         while isinstance(body, (ir.LetStmt, ir.For)):
@@ -165,7 +161,7 @@ class _Choices:
             elif body.kind in (ir.ForKind.SERIAL, ir.ForKind.UNROLLED):
                 loops = (*loops, body)
             else:
-                raise _Unfit
+                raise NotApplicable
             body = body.body
         if isinstance(body, ir.SeqStmt):
             for part in body.seq:
@@ -173,7 +169,7 @@ class _Choices:
         elif isinstance(body, ir.BufferStore) and body.predicate is None and len(body.indices) == 1:
             self.found.append(self._choice(body, loops))
         else:
-            raise _Unfit
+            raise NotApplicable
 
     def _next(self) -> int:
         self.time += 1
@@ -186,13 +182,13 @@ class _Choices:
         store = stored.with_(value=self._resolved(stored.value), indices=(self._resolved(stored.indices[0]),))
         parts = choice_of(store.value)
         if parts is None or there != loops or not _is_load_of(parts[2], store):
-            raise _Unfit
+            raise NotApplicable
         return _Choice(source, store, parts[0], parts[1], loops, computed, self._next())
 
     def _resolved(self, value: ir.PrimExpr) -> ir.PrimExpr:
         value = ir.substitute(value, self.known)
         if written_size(value) > _LARGEST:
-            raise _Unfit
+            raise NotApplicable
         self.loaded |= {load.buffer.data for load in nodes_of(value, ir.BufferLoad)}
         return value
 
@@ -210,17 +206,17 @@ def _is_load_of(value: ir.PrimExpr, store: ir.BufferStore) -> bool:
 def _pairs(choices: list[_Choice]) -> list[tuple[_Choice, _Choice]]:
     """Return pairs of conditional stores: an index and its value, under one condition that is evaluated before both stores."""
     if len(choices) % 2:
-        raise _Unfit
+        raise NotApplicable
     found: list[tuple[_Choice, _Choice]] = []
     for a, b in zip(choices[::2], choices[1::2]):
         places = [c for c in (a, b) if not nodes_of(c.value, ir.BufferLoad) and c.value.dtype.is_int]
         asked_before = max(a.computed, b.computed) < min(a.stored, b.stored)
         if len(places) != 1 or a.loops != b.loops or not asked_before:
-            raise _Unfit
+            raise NotApplicable
         if a.store.buffer.data is b.store.buffer.data or not ir.expr_deep_equal(a.condition, b.condition):
-            raise _Unfit
+            raise NotApplicable
         if found and min(a.computed, b.computed) < max(c.stored for c in found[-1]):
-            raise _Unfit
+            raise NotApplicable
         found.append((places[0], b if places[0] is a else a))
     return found
 
@@ -231,7 +227,7 @@ def _pairs(choices: list[_Choice]) -> list[tuple[_Choice, _Choice]]:
 class _Search:
     """An index and the value there, selected by one condition.
 
-    Raises `_Unfit` unless indices grow from iteration to iteration, no other result shares these iterations, and the condition asks for
+    Raises `NotApplicable` unless indices grow from iteration to iteration, no other result shares these iterations, and the condition asks for
     nothing else.
     """
 
@@ -242,7 +238,7 @@ class _Search:
         self.others = [loop for loop in place.loops if loop not in self.rising]
         for choice in (place, best):
             if any(uses_var(choice.store.indices[0], {loop.loop_var}) for loop in self.rising):
-                raise _Unfit
+                raise NotApplicable
             _check_apart_in(choice.store.indices[0], self.others)
         self.step = self._least_step()
         self.at_first = self._cases(place.condition, True)
@@ -254,7 +250,7 @@ class _Search:
         span = 0
         for loop, factor in zip(reversed(self.rising), reversed(factors)):
             if factor < span + (factors[-1] if span else 1):
-                raise _Unfit
+                raise NotApplicable
             if loop is not self.rising[0]:
                 span += factor * (_extent(loop) - 1)
         return factors[-1]
@@ -272,7 +268,7 @@ class _Search:
             return {_NAN, _BOTH_NAN}
         if is_call(node, "tir.isnan") and self._is_kept(node.args[0]):
             return {_KEPT_NAN, _BOTH_NAN}
-        raise _Unfit
+        raise NotApplicable
 
     def _compared(self, node: ir.CmpOp, before: bool) -> set[str]:
         kind = type(node)
@@ -287,7 +283,7 @@ class _Search:
             and ir.expr_deep_equal(b, self.place.kept)
         ):
             return set(_CASES) if before else set()
-        raise _Unfit
+        raise NotApplicable
 
     def _is_value(self, node: ir.PrimExpr) -> bool:
         return ir.expr_deep_equal(_as_stored(node, self.best.value), self.best.value)
@@ -296,10 +292,10 @@ class _Search:
         return ir.expr_deep_equal(_as_stored(node, self.best.kept), self.best.kept)
 
     def first_place(self) -> ir.PrimExpr:
-        """Return the index of the first iteration. Raises `_Unfit` if it differs within the nest."""
+        """Return the index of the first iteration. Raises `NotApplicable` if it differs within the nest."""
         first = ir.substitute(self.place.value, {loop.loop_var: loop.min for loop in self.rising})
         if uses_var(first, self.inside):
-            raise _Unfit
+            raise NotApplicable
         return Analyzer().simplify(first)
 
     def begin(self, place: ir.PrimExpr) -> ir.PrimExpr:
@@ -313,7 +309,7 @@ class _Search:
         return first
 
     def check_begin(self, place: ir.PrimExpr, best: ir.PrimExpr) -> None:
-        """Raise `_Unfit` if the first iteration may keep the initial pair, or if there may be no iteration."""
+        """Raise `NotApplicable` if the first iteration may keep the initial pair, or if there may be no iteration."""
         place, best = (value.value if isinstance(value, ir.Broadcast) else value for value in (place, best))
         assert isinstance(place, ir.IntImm) and isinstance(
             best, (ir.IntImm, ir.FloatImm)
@@ -322,10 +318,10 @@ class _Search:
         last = Analyzer().const_int_bound(_first_lane(first)).max_value
         if isinstance(first, ir.Ramp):
             if not isinstance(first.stride, ir.IntImm) or first.dtype.lane_code < 0:
-                raise _Unfit
+                raise NotApplicable
             last += max(first.stride.value, 0) * (first.dtype.lanes - 1)
         if last >= place.value or not _possible(best) <= self.at_first or not all(map(self._is_known, self.rising)):
-            raise _Unfit
+            raise NotApplicable
 
     def _is_known(self, loop: ir.For) -> bool:
         """Return whether the extent of a loop is known before the nest."""
@@ -342,7 +338,7 @@ class _Search:
                 return ir.LT(a, b)
             if cases == {strict, _NAN}:
                 return ir.And(ir.Not(loose), ir.Not(isnan(kept)))
-        raise _Unfit
+        raise NotApplicable
 
 
 def _first_lane(place: ir.PrimExpr) -> ir.PrimExpr:
@@ -351,29 +347,29 @@ def _first_lane(place: ir.PrimExpr) -> ir.PrimExpr:
 
 def _extent(loop: ir.For) -> int:
     if not isinstance(loop.extent, ir.IntImm):
-        raise _Unfit
+        raise NotApplicable
     return loop.extent.value
 
 
 def _factors(expr: ir.PrimExpr, loops: list[ir.For]) -> list[int]:
-    """Return the step of an expression along each of some loops. Raises `_Unfit` unless it is affine and has a nonzero step."""
+    """Return the step of an expression along each of some loops. Raises `NotApplicable` unless it is affine and has a nonzero step."""
     terms = linear_terms(Analyzer().canonical_simplify(expr))[0]
     variables = {loop.loop_var for loop in loops}
     if not loops or any(term not in variables and uses_var(term, variables) for term, _ in terms):
-        raise _Unfit
+        raise NotApplicable
     by_term = dict(terms)
     return [by_term.get(loop.loop_var, 0) for loop in loops]
 
 
 def _check_apart_in(index: ir.PrimExpr, loops: list[ir.For]) -> None:
-    """Raise `_Unfit` if an index may access one element in two iterations of some loops."""
+    """Raise `NotApplicable` if an index may access one element in two iterations of some loops."""
     if not loops:
         return
     base, reach = _first_and_count(index)
     factors = sorted(zip(map(abs, _factors(base, loops)), map(_extent, loops)))
     for factor, extent in factors:
         if factor < reach:
-            raise _Unfit
+            raise NotApplicable
         reach += factor * max(extent - 1, 0)
 
 
@@ -402,18 +398,18 @@ def _possible(kept: ir.IntImm | ir.FloatImm) -> set[str]:
 
 
 def _check_order(searches: list[_Search]) -> None:
-    """Raise `_Unfit` if two reductions may share an element, unless they are steps of one reduction with growing indices."""
+    """Raise `NotApplicable` if two reductions may share an element, unless they are steps of one reduction with growing indices."""
     for number, later in enumerate(searches):
         for earlier in searches[:number]:
             if not _same_element(earlier, later):
                 for a in (earlier.place, earlier.best):
                     for b in (later.place, later.best):
                         if not _elsewhere(a.store, a.loops, b.store, b.loops):
-                            raise _Unfit
+                            raise NotApplicable
                 continue
             step = Analyzer().canonical_simplify(later.base - earlier.base)
             if not isinstance(step, ir.IntImm) or not 0 < step.value < later.step:
-                raise _Unfit
+                raise NotApplicable
 
 
 def _same_element(a: _Search, b: _Search) -> bool:
@@ -448,11 +444,11 @@ def _with_fresh(index: ir.PrimExpr, loops: Iterable[ir.For], analyzer: Analyzer)
 
 
 def _first_and_count(index: ir.PrimExpr) -> tuple[ir.PrimExpr, int]:
-    """Return the first element at an index and the number of elements. Raises `_Unfit` unless they are contiguous."""
+    """Return the first element at an index and the number of elements. Raises `NotApplicable` unless they are contiguous."""
     if isinstance(index, ir.Ramp) and is_one(index.stride) and index.dtype.lane_code > 1:
         return index.base, index.dtype.lanes
     if index.dtype.lane_code != 1:
-        raise _Unfit
+        raise NotApplicable
     return index, 1
 
 
@@ -469,7 +465,7 @@ class _Begins:
                 self.found = []
 
     def of(self, choice: _Choice) -> ir.BufferStore:
-        """Return the last store that initializes a conditional store's elements. Raises `_Unfit` if it also writes others."""
+        """Return the last store that initializes a conditional store's elements. Raises `NotApplicable` if it also writes others."""
         loops = [loop for loop in choice.loops if uses_var(choice.store.indices[0], {loop.loop_var})]
         for store, around in reversed(self.found):
             same = store.buffer.data is choice.store.buffer.data and store.value.dtype == choice.store.value.dtype
@@ -479,7 +475,7 @@ class _Begins:
                     return store
             if not _elsewhere(store, around, choice.store, choice.loops):
                 break
-        raise _Unfit
+        raise NotApplicable
 
 
 def _same_range(a: ir.For, b: ir.For) -> bool:

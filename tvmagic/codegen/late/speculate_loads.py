@@ -102,7 +102,7 @@ def _needs_mask(side: ir.PrimExpr, condition: ir.PrimExpr, intervals: Intervals,
 
     `known` caches results for operands of one expression: chains of conditionals ask about each of them.
     """
-    finder = _Unsafe(intervals, known=known)
+    finder = _FaultingLoads(intervals, known=known)
     finder.visit(side)
     if not finder.unsafe:
         return False
@@ -121,14 +121,14 @@ def _is_harmless(expr: ir.PrimExpr, intervals: Intervals, stored: set[ir.Var]) -
     maximum.
     """
     scalar = expr.dtype.lane_code == 1
-    found = _Unsafe(intervals, _FEW if scalar else math.inf)
+    found = _FaultingLoads(intervals, _FEW if scalar else math.inf)
     found.visit(expr)
     if found.unsafe or found.calls:
         return False
     return not scalar or found.count <= _FEW and not found.pointers & stored
 
 
-class _Unsafe(ir.Visitor):
+class _FaultingLoads(ir.Visitor):
     """Collects the loads that may leave their buffers, or that stop the program if they do.
 
     It visits at most `most` expressions: each condition of a chain is asked about, and need not visit the rest.
@@ -171,10 +171,10 @@ class _Unsafe(ir.Visitor):
         self.visit_children(node)
         self.in_index = outer
         self.pointers.add(node.buffer.data)
-        if not all(map(self._inside, node.indices, node.buffer.shape)):
+        if not all(map(self._is_inside, node.indices, node.buffer.shape)):
             self.unsafe.append(node)
 
-    def _inside(self, index: ir.PrimExpr, size: ir.PrimExpr) -> bool:
+    def _is_inside(self, index: ir.PrimExpr, size: ir.PrimExpr) -> bool:
         if not isinstance(size, ir.IntImm) or not self.intervals.inside(index, size.value):
             return False
         return not any(is_call(part, "tir.checked_index") for part in nodes_of(index, ir.Call))  # it stops

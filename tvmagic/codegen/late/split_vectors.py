@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tvmagic import ir
-from tvmagic.codegen.late.common import StatementMutator, census, late_pass, unchecked
+from tvmagic.codegen.late.common import NotApplicable, StatementMutator, census, late_pass, unchecked
 from tvmagic.ir.query import callee
 from tvmagic.ir.semantics import wrap_int
 from tvmagic.passes import note
@@ -53,8 +53,8 @@ def _parts_of(stmt: ir.BufferStore) -> list[ir.BufferStore]:
     if not lanes & (lanes - 1):
         return [stmt]
     try:
-        return [_part(stmt, start, count) for start, count in _powers(lanes)]
-    except _Whole:
+        return [_slice(stmt, start, count) for start, count in _powers(lanes)]
+    except NotApplicable:
         return [stmt]
 
 
@@ -67,13 +67,9 @@ def _powers(lanes: int) -> Iterator[tuple[int, int]]:
         start += count
 
 
-def _part(stmt: ir.BufferStore, start: int, count: int) -> ir.BufferStore:
+def _slice(stmt: ir.BufferStore, start: int, count: int) -> ir.BufferStore:
     lanes = _Lanes(stmt.value.dtype.lanes, start, count)
     return ir.BufferStore(stmt.buffer, lanes.visit(stmt.value), [lanes.visit(i) for i in stmt.indices], span=stmt.span)
-
-
-class _Whole(Exception):
-    """No slice of a vector can be computed alone."""
 
 
 class _Lanes(ir.Visitor):
@@ -86,12 +82,12 @@ class _Lanes(ir.Visitor):
         if node.dtype.lanes == 1:
             return node
         if node.dtype.lanes != self.lanes:
-            raise _Whole
+            raise NotApplicable
         return super().visit(node)
 
     @ir.handles(ir.PrimExpr)
     def other(self, node: ir.PrimExpr) -> ir.PrimExpr:
-        raise _Whole
+        raise NotApplicable
 
     @ir.handles(ir.Ramp)
     def ramp(self, node: ir.Ramp) -> ir.PrimExpr:
@@ -114,11 +110,11 @@ class _Lanes(ir.Visitor):
     @ir.handles(ir.BufferLoad)
     def load(self, node: ir.BufferLoad) -> ir.PrimExpr:
         if node.predicate is not None or node.buffer.dtype.lanes != 1:
-            raise _Whole
+            raise NotApplicable
         return ir.BufferLoad(node.buffer, [self.visit(i) for i in node.indices], span=node.span)
 
     @ir.handles(ir.Call)
     def call(self, node: ir.Call) -> ir.PrimExpr:
         if callee(node) not in _SMALL:
-            raise _Whole
+            raise NotApplicable
         return ir.Call(node.dtype.with_lanes(self.count), node.op, [self.visit(a) for a in node.args], span=node.span)

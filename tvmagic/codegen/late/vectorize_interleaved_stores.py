@@ -20,6 +20,7 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.codegen.late.common import (
     MADE_BY,
+    NotApplicable,
     StatementMutator,
     annotation,
     disjoint_memory,
@@ -246,14 +247,14 @@ def _last_values(stores: list[ir.BufferStore]) -> list[ir.BufferStore] | None:
     analyzer = Analyzer()
 
     def before(access: ir.BufferLoad | ir.BufferStore) -> ir.BufferStore | None:
-        """Return the earlier store to the accessed element, or None. Raises `_Unknown` if that cannot be proved."""
+        """Return the earlier store to the accessed element, or None. Raises `NotApplicable` if that cannot be proved."""
         for store in kept:
             if store.buffer.data is access.buffer.data:
                 if store.buffer.dtype != access.buffer.dtype or not len(store.indices) == len(access.indices) == 1:
-                    raise _Unknown
+                    raise NotApplicable
                 apart = analyzer.canonical_simplify(store.indices[0] - access.indices[0])
                 if not isinstance(apart, ir.IntImm):
-                    raise _Unknown
+                    raise NotApplicable
                 if apart.value == 0:
                     return store
         return None
@@ -268,13 +269,9 @@ def _last_values(stores: list[ir.BufferStore]) -> list[ir.BufferStore] | None:
                 return None
             old = before(made)
             kept = [other for other in kept if other is not old] + [made]
-    except _Unknown:
+    except NotApplicable:
         return None
     return kept
-
-
-class _Unknown(Exception):
-    """It is unknown which element a load reads."""
 
 
 class _Forwarded(ir.Mutator):
@@ -289,7 +286,7 @@ class _Forwarded(ir.Mutator):
             return self.visit_children(node)
         store = self.before(node)
         if store is None or store.predicate is not None:
-            raise _Unknown
+            raise NotApplicable
         return store.value
 
 

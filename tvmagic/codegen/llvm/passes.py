@@ -60,15 +60,15 @@ def read_passes(source: str, said: str, origins: Mapping[Point, int] | None = No
                 [name], [place], lines_of_llvm(source, text, origins), [r for r in remarks if r not in silent]
             )
             found.append(one)
-    return _joined(found, lambda a, b: a.names == b.names)
+    return _merge_adjacent(found, lambda a, b: a.names == b.names)
 
 
 def grouped(passes: Iterable[LLVMPass]) -> list[LLVMPass]:
     """The passes that change loops each by itself, those between them as one."""
-    return _joined(passes, lambda a, b: not a.changes_loops and not b.changes_loops)
+    return _merge_adjacent(passes, lambda a, b: not a.changes_loops and not b.changes_loops)
 
 
-def _joined(passes: Iterable[LLVMPass], same: Callable[[LLVMPass, LLVMPass], bool]) -> list[LLVMPass]:
+def _merge_adjacent(passes: Iterable[LLVMPass], same: Callable[[LLVMPass, LLVMPass], bool]) -> list[LLVMPass]:
     result: list[LLVMPass] = []
     for one in passes:
         last = result[-1] if result else None

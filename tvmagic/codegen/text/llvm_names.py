@@ -50,7 +50,7 @@ class LlvmNames:
 
     def number_of(self, name: str) -> int:
         """The number of an intrinsic, whatever types follow its name."""
-        parts = self._parts(name)
+        parts = self._name_segments(name)
         for length in range(len(parts), 0, -1):
             number = self.numbers.get(".".join(parts[:length]))
             if number is not None:
@@ -72,7 +72,7 @@ class LlvmNames:
 
     def checked(self, name: str) -> str:
         """`name`, which must be that of an intrinsic."""
-        self._parts(name)
+        self._name_segments(name)
         return name
 
     def with_type(self, name: str, kind: str) -> str:
@@ -82,7 +82,7 @@ class LlvmNames:
         """
         return f"{name}.{kind}" if name.removeprefix("llvm.") in _TYPED_BY_RESULT else name
 
-    def _parts(self, name: str) -> list[str]:
+    def _name_segments(self, name: str) -> list[str]:
         first, *parts = name.split(".")
         known = [".".join(parts[:n]) for n in range(1, len(parts) + 1)]
         if first == "llvm" and parts and (parts[0] in _FAMILIES or any(k in self.numbers for k in known)):

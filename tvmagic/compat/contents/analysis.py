@@ -42,14 +42,14 @@ class BufferContents:
         """Which elements are not needed at the ends of blocks."""
         return Backward(self.graph, self.knowledge)
 
-    def _place(self, stmt: ir.Stmt) -> Place | None:
+    def _graph_node(self, stmt: ir.Stmt) -> Place | None:
         return self.graph.places.get(id(stmt)) if self.graph.supported else None
 
     # ------------------------------------------------------------------ conditions
 
     def facts_at(self, stmt: ir.Stmt) -> list[ir.PrimExpr]:
         """The conditions that hold where a statement is: those around it, and what the program assumes."""
-        place = self._place(stmt)
+        place = self._graph_node(stmt)
         if place is None:
             return []
         scope = list(self.graph.blocks[place.block].scope)
@@ -63,7 +63,7 @@ class BufferContents:
 
     def simplified(self, e: ir.PrimExpr, stmt: ir.Stmt, analyzer: Analyzer) -> ir.PrimExpr:
         """The expression `e` of a statement, simplified with what is known there."""
-        place = self._place(stmt)
+        place = self._graph_node(stmt)
         if place is None:
             return analyzer.simplify(e)
         try:
@@ -99,7 +99,7 @@ class BufferContents:
 
     def holds_already(self, store: ir.BufferStore, analyzer: Analyzer) -> bool:
         """Whether the elements that a store writes are known to have its value."""
-        place = self._place(store)
+        place = self._graph_node(store)
         try:
             return place is not None and self._holds_already(store, place, analyzer)
         except TooMuchWork:
@@ -122,7 +122,7 @@ class BufferContents:
 
     def is_overwritten(self, store: ir.BufferStore) -> bool:
         """Whether all elements that a store writes are overwritten before they are read."""
-        place = self._place(store)
+        place = self._graph_node(store)
         try:
             return place is not None and self._is_overwritten(store, place)
         except TooMuchWork:
@@ -143,7 +143,7 @@ class BufferContents:
 
     def remove_store(self, store: ir.BufferStore) -> None:
         """Take a store out of the program; what is known is found again when it is asked for."""
-        place = self._place(store)
+        place = self._graph_node(store)
         if place is not None:
             block = self.graph.blocks[place.block]
             block.touches = [t for t in block.touches if t.kind != "write"]

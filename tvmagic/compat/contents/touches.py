@@ -182,7 +182,7 @@ class Solution:
         unknown.sort(key=lambda t: -abs(t[1]))
         while unknown:
             (term, factor), rest = unknown[0], unknown[1:]
-            reach = self._reach(rest)
+            reach = self._sum_bounds(rest)
             if reach is None or reach[1] - reach[0] >= abs(factor):
                 return False
             if factor > 0:
@@ -209,22 +209,22 @@ class Solution:
     def _opaque(self, term: Opaque) -> ir.PrimExpr:
         return self.logic.opaque[term.number]
 
-    def _reach(self, terms: Iterable[tuple[Any, int]]) -> tuple[int, int] | None:
+    def _sum_bounds(self, terms: Iterable[tuple[Any, int]]) -> tuple[int, int] | None:
         """The least and the largest value of a sum of terms."""
         low = high = 0
         for term, factor in terms:
-            ends = self._ends(term)
+            ends = self._term_bounds(term)
             if ends is None:
                 return None
             low, high = low + min(e * factor for e in ends), high + max(e * factor for e in ends)
         return low, high
 
-    def _ends(self, term: Any) -> tuple[int, int] | None:
+    def _term_bounds(self, term: Any) -> tuple[int, int] | None:
         loop = self.loops.get(term) if isinstance(term, ir.Var) else None
         if loop is not None and isinstance(loop.first, ir.IntImm) and isinstance(loop.last, ir.IntImm):
             return loop.first.value, loop.last.value
         if isinstance(term, Quotient):
-            reach = self._reach(term.dividend.terms.items())
+            reach = self._sum_bounds(term.dividend.terms.items())
             if reach is not None:
                 return tuple((e + term.dividend.constant) // term.divisor for e in reach)  # type: ignore[return-value]
         return None

@@ -140,7 +140,7 @@ class _Injector(ir.Mutator):
         moved = node.node in self.rolling and node in self.outside.get(node.node, ())
         return self.visit(node.body) if moved or node.attr_key == MARK else self.visit_children(node)
 
-    def _place(self, access: Any, roll: _Rolling) -> tuple[ir.PrimExpr, ...]:
+    def _rolled_indices(self, access: Any, roll: _Rolling) -> tuple[ir.PrimExpr, ...]:
         indices = list(access.indices)
         indices[roll.axis] = floormod(indices[roll.axis], roll.extent)
         return tuple(indices)
@@ -148,14 +148,14 @@ class _Injector(ir.Mutator):
     @ir.handles(ir.BufferLoad)
     def load(self, node: ir.BufferLoad) -> ir.PrimExpr:
         new, roll = self.visit_children(node), self.rolling.get(node.buffer)
-        return new if roll is None else new.replace(indices=self._place(new, roll))
+        return new if roll is None else new.replace(indices=self._rolled_indices(new, roll))
 
     @ir.handles(ir.BufferStore)
     def store(self, node: ir.BufferStore) -> ir.Stmt:
         roll, new = self.rolling.get(node.buffer), self.visit_children(node)
         if roll is None:
             return new
-        stored: ir.Stmt = new.replace(indices=self._place(new, roll))
+        stored: ir.Stmt = new.replace(indices=self._rolled_indices(new, roll))
         for index, axis in zip(new.indices, roll.axes):
             if axis.loop is not None and axis.overlap > 0:
                 stored = ir.IfThenElse(self._is_new(index, axis.loop, axis), stored, None)

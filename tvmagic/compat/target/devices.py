@@ -27,7 +27,7 @@ def create(target: object) -> Target:
     return Target(target)
 
 
-def _made(kind: str, fixed: str, options: Options) -> Target:
+def _create_target(kind: str, fixed: str, options: Options) -> Target:
     """A target of `kind` with the options `fixed`, of which those that are given replace those of the same name."""
     given = options.split() if isinstance(options, str) else list(options or ())
     names = {option.partition("=")[0] for option in given}
@@ -37,38 +37,38 @@ def _made(kind: str, fixed: str, options: Options) -> Target:
 
 def cuda(model: str = "unknown", arch: str | None = None, options: Options = None) -> Target:
     """A GPU of NVIDIA, of the compute capability `arch` (`sm_80`)."""
-    return _made("cuda", f"-model={model}" + (f" -arch={arch}" if arch else ""), options)
+    return _create_target("cuda", f"-model={model}" + (f" -arch={arch}" if arch else ""), options)
 
 
 def rocm(model: str = "unknown", options: Options = None) -> Target:
     """A GPU of AMD."""
-    return _made("rocm", f"-model={model}", options)
+    return _create_target("rocm", f"-model={model}", options)
 
 
 def mali(model: str = "unknown", options: Options = None) -> Target:
     """A GPU of ARM, of the architecture Midgard."""
-    return _made("opencl", f"-device=mali -model={model}", options)
+    return _create_target("opencl", f"-device=mali -model={model}", options)
 
 
 def bifrost(model: str = "unknown", options: Options = None) -> Target:
     """A GPU of ARM, of the architecture Bifrost."""
-    return _made("opencl", f"-device=bifrost -model={model}", options)
+    return _create_target("opencl", f"-device=bifrost -model={model}", options)
 
 
 def intel_graphics(model: str = "unknown", options: Options = None) -> Target:
     """A GPU in a processor of Intel; its warps have 16 threads."""
-    return _made("opencl", f"-device=intel_graphics -model={model} -thread_warp_size=16", options)
+    return _create_target("opencl", f"-device=intel_graphics -model={model} -thread_warp_size=16", options)
 
 
 def adreno(model: str = "unknown", options: Options = None) -> Target:
     """A GPU of Qualcomm."""
-    return _made("opencl", f"-device=adreno -model={model}", options)
+    return _create_target("opencl", f"-device=adreno -model={model}", options)
 
 
 def arm_cpu(model: str = "unknown", options: Options = None) -> Target:
     """A processor of ARM; the triple and features of boards that are known by name are set."""
     kind, _, fixed = _BOARDS.get(model, "llvm").partition(" ")
-    return _made(kind, f"-keys=arm_cpu,cpu -device=arm_cpu -model={model} {fixed}", options)
+    return _create_target(kind, f"-keys=arm_cpu,cpu -device=arm_cpu -model={model} {fixed}", options)
 
 
 def rasp(options: Options = None) -> Target:
@@ -82,9 +82,9 @@ def riscv_cpu(model: str = "sifive-u54", options: Options = None) -> Target:
     fixed = (
         f"-keys=arm_cpu,cpu -device=arm_cpu -model={model} -mtriple=riscv64-unknown-linux-gnu{processor} -mabi=lp64d"
     )
-    return _made("llvm", f"{fixed} -mattr=+64bit,+m,+a,+f,+d,+c", options)
+    return _create_target("llvm", f"{fixed} -mattr=+64bit,+m,+a,+f,+d,+c", options)
 
 
 def vta(model: str = "unknown", options: Options = None) -> Target:
     """The open accelerator VTA."""
-    return _made("ext_dev", f"-keys=vta,cpu -device=vta -model={model}", options)
+    return _create_target("ext_dev", f"-keys=vta,cpu -device=vta -model={model}", options)

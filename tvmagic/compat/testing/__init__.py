@@ -3,6 +3,9 @@
 # pyright: reportUnusedImport=false
 # What is imported here is what the package offers.
 
+from typing import NoReturn as _NoReturn
+
+from tvmagic import advice as _advice
 from tvmagic.compat.testing import utils
 from tvmagic.compat.testing.checks import (
     assert_allclose,
@@ -68,3 +71,7 @@ from tvmagic.compat.testing.utils import (
     strtobool,
     terminate_self,
 )
+
+
+def __getattr__(name: str) -> _NoReturn:
+    raise AttributeError(f"module `tvmagic.testing` has no name `{name}`{_advice('tvmagic.testing', name)}")

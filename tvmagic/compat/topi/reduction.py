@@ -95,7 +95,7 @@ def _reducer(combine: Callable[..., Any], start: Callable[[DataType], PrimExpr],
     return te.comm_reducer(combine, lambda place, value: (ops.const(-1, place), start(value)), name=name, nonempty=True)
 
 
-def _place(data: Tensor, axis: Any, keepdims: bool, reducer: Any) -> Any:
+def _arg_index(data: Tensor, axis: Any, keepdims: bool, reducer: Any) -> Any:
     over = _Axes(data, axis, keepdims)
     for i in over.reduced:
         if is_zero(data.shape[i]):
@@ -120,11 +120,11 @@ def argmax(data: Tensor, axis: Any = None, keepdims: bool = False, select_last_i
     """The place of the greatest element, the first of several."""
     best = _better(ops.greater, select_last_index)
     reducer = _reducer(lambda argmax_lhs, argmax_rhs: best(argmax_lhs, argmax_rhs), ops.min_value, "argmax")
-    return _place(data, axis, keepdims, reducer)
+    return _arg_index(data, axis, keepdims, reducer)
 
 
 def argmin(data: Tensor, axis: Any = None, keepdims: bool = False, select_last_index: bool = False) -> Any:
     """The place of the least element, the first of several."""
     best = _better(ops.less, select_last_index)
     reducer = _reducer(lambda argmin_lhs, argmin_rhs: best(argmin_lhs, argmin_rhs), ops.max_value, "argmin")
-    return _place(data, axis, keepdims, reducer)
+    return _arg_index(data, axis, keepdims, reducer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmagic import te
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import BlockRealize
 from tvmagic.notebook.commands import version_of
@@ -58,7 +59,7 @@ def te_schedule_of(version: Version) -> Any:
     """The TE schedule of a version; None if it has a TensorIR one."""
     if version.schedule is None:
         return version.operator.te_schedule() if version.operator.prim_func is None else None
-    return version.schedule if hasattr(version.schedule, "stages") else None
+    return version.schedule if isinstance(version.schedule, te.schedule.Schedule) else None
 
 
 def _stages(version: Version, sch: Any, stage: str | None) -> Shown:

@@ -12,7 +12,6 @@ from tvmagic.notebook.pictures.svg import drawing, path, rectangle, text
 from tvmagic.notebook.results import Picture, about, in_kernel
 from tvmagic.operators import Version
 from tvmagic.operators.access import Accesses, Trace, trace_all
-from tvmagic.operators.scheduling import program_of_schedule
 
 _EVENTS = 4096
 _NUMBERED = 400
@@ -28,7 +27,7 @@ def access_view(version: Version, name: str | None = None) -> AccessPicture:
     program: Any = (
         func.body
         if func is not None
-        else program_of_schedule(version.schedule if version.schedule is not None else op.te_schedule())
+        else (version.schedule if version.schedule is not None else op.te_schedule()).lower()
     )
     known = touched(program)
     if name is not None and name not in known:

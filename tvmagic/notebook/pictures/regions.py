@@ -13,7 +13,6 @@ from tvmagic.notebook.pictures.svg import drawing, rectangle, text
 from tvmagic.notebook.results import Parts, Picture, Shown, Table
 from tvmagic.operators import Operator
 from tvmagic.operators.access import trace_accesses
-from tvmagic.operators.scheduling import program_of_schedule
 
 _LIMIT = 200_000
 _CELLS = 48
@@ -44,7 +43,7 @@ def regions_of(op: Operator, sch: Any) -> list[Region]:
 
     A tensor that is computed inside loops is followed through their first iteration.
     """
-    program = program_of_schedule(sch)
+    program = sch.lower()
     outputs = {t.name for t in op.outputs}
     names: list[str] = []
 

@@ -75,7 +75,7 @@ def roofline(
         parts.append(text(x(at), y(peaks.flops) - 6, level, text_anchor="middle", fill="currentColor"))
     if ridges:
         parts.append(line(x(min(ridges.values())), y(peaks.flops), x(ridge), y(peaks.flops), **_NEAR))
-    heights = _apart([y(point.flops) + 4 for point in points])
+    heights = _spread([y(point.flops) + 4 for point in points])
     for point, beside in zip(points, heights):
         at, height = x(point.intensity), y(point.flops)
         share = _percent(point.share(peaks.flops, bandwidths))
@@ -106,7 +106,7 @@ def _percent(share: float) -> str:
     return f"{share:.0%}" if share <= 1 else "more than what was measured, 100%,"
 
 
-def _apart(heights: Sequence[float]) -> list[float]:
+def _spread(heights: Sequence[float]) -> list[float]:
     """Heights for the words beside points, near those given and a line of text apart, from the lowest up."""
     found = list(heights)
     free = math.inf

@@ -22,10 +22,10 @@ def text_width(content: str) -> float:
 def attributes(**values: object) -> str:
     """Attributes of an element; `_` in a name stands for `-`, None leaves one out."""
     items = ((name.rstrip("_").replace("_", "-"), value) for name, value in values.items() if value is not None)
-    return "".join(f' {name}="{escape(_short(value))}"' for name, value in items)
+    return "".join(f' {name}="{escape(_abbreviate(value))}"' for name, value in items)
 
 
-def _short(value: object) -> object:
+def _abbreviate(value: object) -> object:
     return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else value
 
 
@@ -116,7 +116,7 @@ class Graph:
         by_key = {v.key: v for v in self.vertices}
         shown = [e for e in self.edges if e.start in by_key and e.end in by_key]
         paths = {id(e): self._path(e, by_key[e.start], by_key[e.end]) for e in shown}
-        width, height = self._place([v for path in paths.values() for v in path], paths, shown)
+        width, height = self._lay_out([v for path in paths.values() for v in path], paths, shown)
         parts = [ARROW]
         parts += [_edge_svg([by_key[e.start], *paths[id(e)], by_key[e.end]], e) for e in shown]
         parts += [_vertex_svg(v) for v in self.vertices]
@@ -137,7 +137,7 @@ class Graph:
         alone = [names[v.key] for v in self.vertices if v.key not in ends]
         return "\n".join([*arrows, *alone])
 
-    def _place(self, bends: list[Vertex], paths: dict[int, list[Vertex]], shown: list[Edge]) -> tuple[float, float]:
+    def _lay_out(self, bends: list[Vertex], paths: dict[int, list[Vertex]], shown: list[Edge]) -> tuple[float, float]:
         """Give every box and bend its place; returns the size of the drawing."""
         rows: dict[int, list[Vertex]] = {}
         for vertex in [*self.vertices, *bends]:

@@ -126,10 +126,10 @@ def _way(facts: _Facts) -> tuple[list[str], float]:
     ]
     parts += _arrays(facts.inputs, _LEFT, top) + _arrays(facts.outputs, _RIGHT, top)
     for number, (name, (size, count)) in enumerate(facts.places.items()):
-        parts += _place(facts.held(name), size, count, top + 8 + number * (_ROW + 8))
+        parts += _draw_queue(facts.held(name), size, count, top + 8 + number * (_ROW + 8))
     calls = facts.calls[:5] + ["..."] * (len(facts.calls) > 5)
     parts.append(text(_MIDDLE + 10, top + height - 22, "compute:", font_weight=600))
-    parts.append(text(_MIDDLE + 10, top + height - 7, _short(", ".join(calls) or "nothing", _BOX - 20)))
+    parts.append(text(_MIDDLE + 10, top + height - 7, _abbreviate(", ".join(calls) or "nothing", _BOX - 20)))
     middle = top + height / 2
     for start, end, word in ((_LEFT + _SIDE + 4, _MIDDLE - 4, "copy in"), (_MIDDLE + _BOX + 4, _RIGHT - 6, "copy out")):
         arrow = line(start, middle, end, middle, stroke=_MUTED, stroke_width=1.5, marker_end="url(#tm-arrow)")
@@ -143,7 +143,7 @@ def _arrays(arrays: list[str], x: float, top: float) -> list[str]:
     width = _SIDE / _CELLS
     for number, name in enumerate(arrays):
         y = top + 46 * number
-        parts.append(text(x, y + 12, _short(name, _SIDE + 10)))
+        parts.append(text(x, y + 12, _abbreviate(name, _SIDE + 10)))
         for cell in range(_CELLS):
             tone = "warn" if cell == 1 else "panel"
             words = "the tile on its way" if cell == 1 else "another tile"
@@ -151,17 +151,17 @@ def _arrays(arrays: list[str], x: float, top: float) -> list[str]:
     return parts
 
 
-def _place(name: str, size: int, count: int, y: float) -> list[str]:
+def _draw_queue(name: str, size: int, count: int, y: float) -> list[str]:
     """A queue, with each of its buffers, or a buffer."""
     x, width = _MIDDLE + 10, 46.0
     boxes = [
         rectangle(x + n * (width + 4), y, width, _ROW, f"{size} bytes", fill=FILL["warn" if n == 0 else "input"], stroke=_MUTED, rx=3)
         for n in range(count)
     ]  # fmt: skip
-    return [group(*boxes), text(x + 2 * (width + 4) + 4, y + 15, _short(name, _BOX - 120))]
+    return [group(*boxes), text(x + 2 * (width + 4) + 4, y + 15, _abbreviate(name, _BOX - 120))]
 
 
-def _short(words: str, width: float) -> str:
+def _abbreviate(words: str, width: float) -> str:
     """As much of a text as is about `width` pixels wide."""
     most = max(4, math.floor(width / text_width("x")))
     return words if len(words) <= most else words[: most - 3] + "..."

@@ -109,7 +109,7 @@ def _replaced(text: str, piece: _Piece, cuts: dict[int, int], names: dict[int, s
     """The text of a piece with names in the place of what is cut out of it, of the same extent."""
     parts: list[str] = []
     at = piece.start
-    for start in _inside(piece, cuts):
+    for start in _starts_inside(piece, cuts):
         if start < at:
             continue
         end = cuts[start]
@@ -119,7 +119,7 @@ def _replaced(text: str, piece: _Piece, cuts: dict[int, int], names: dict[int, s
     return "".join(parts)
 
 
-def _inside(piece: _Piece, cuts: dict[int, int]) -> list[int]:
+def _starts_inside(piece: _Piece, cuts: dict[int, int]) -> list[int]:
     return [s for s, e in cuts.items() if piece.start <= s and e <= piece.end and (s, e) != (piece.start, piece.end)]
 
 

@@ -55,12 +55,12 @@ def _implicit_root(function: ir.PrimFunc) -> ir.Block | None:
 @prints(ir.PrimFunc)
 def _prim_func(printer: Printer, function: ir.PrimFunc) -> Suite:
     symbol = function.attrs.get("global_symbol")
-    name = identifier((printer.binding_names[-1] if printer.binding_names else _plain(symbol)) or "main")
+    name = identifier((printer.binding_names[-1] if printer.binding_names else _as_text(symbol)) or "main")
     printer.start_function(function)
     with printer.frame(function) as frame:
         parameters, pending = _parameters(printer, function, frame)
         attrs = function.attrs
-        if symbol is not None and _plain(symbol) == name:
+        if symbol is not None and _as_text(symbol) == name:
             attrs = {k: v for k, v in attrs.items() if k != "global_symbol"}
         if attrs:
             frame.items.append(f"{printer.tir('func_attr')}({printer.value(attrs)})")
@@ -85,7 +85,7 @@ def identifier(name: str) -> str:
     return f"_{plain}" if not plain or plain[0].isdigit() or keyword.iskeyword(plain) else plain
 
 
-def _plain(value: Any) -> str | None:
+def _as_text(value: Any) -> str | None:
     return None if value is None else str(getattr(value, "value", value))
 
 

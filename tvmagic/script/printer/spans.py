@@ -127,7 +127,7 @@ class Spans:
         parts = follow(root, path)
         found: list[Place] = []
         for i, part in enumerate(parts):
-            inner = [p for p in self._of.get(id(part), ()) if not found or _inside(p, found)]
+            inner = [p for p in self._of.get(id(part), ()) if not found or _is_inside(p, found)]
             if len(inner) > 1 and i:
                 inner = _the_one(inner, parts[i - 1], path.steps[i - 1])
             if inner:
@@ -135,7 +135,7 @@ class Spans:
         return found
 
 
-def _inside(place: Place, outer: list[Place]) -> bool:
+def _is_inside(place: Place, outer: list[Place]) -> bool:
     return any(o.begin <= place.begin and place.end <= o.reach for o in outer)
 
 

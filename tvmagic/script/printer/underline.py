@@ -28,13 +28,13 @@ def decorate(
     out: list[str] = []
     last = 0
     for begin, end in shown:
-        _cut(out, begin - last)
+        _write_skipped(out, begin - last)
         for i in range(begin, end):
             out.append((f"{i + 1} ".rjust(width) if line_numbers else "") + lines[i])
             if i in carets:
                 out.append(" " * width + carets[i])
         last = end
-    _cut(out, len(lines) - last)
+    _write_skipped(out, len(lines) - last)
     return "\n".join(out)
 
 
@@ -74,6 +74,6 @@ def _shown_lines(count: int, underlined: list[int], context: int | None) -> list
     return chunks
 
 
-def _cut(out: list[str], count: int) -> None:
+def _write_skipped(out: list[str], count: int) -> None:
     if count > 0:
         out.append(f"(... {count} lines skipped ...)")

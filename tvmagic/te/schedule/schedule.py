@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from tvmagic.errors import ScheduleError, TVMagicError, a_thing, visible
-from tvmagic.ir import Identified, IterVar, Reduce
+from tvmagic.ir import Identified, IterVar, Reduce, Stmt
 from tvmagic.ir.deep_recursion import deep
 from tvmagic.ir.numpy_types import as_flag
-from tvmagic.passes import PassContext, user_span
+from tvmagic.ir.schedulable import Schedulable
+from tvmagic.ir.views import viewed
+from tvmagic.passes import PassContext, Record, recording, user_span
 from tvmagic.te.schedule.graph import create_read_graph, get_sub_graph, post_dfs_order
 from tvmagic.te.schedule.stage import AttachType, Stage
-from tvmagic.te.tensor import ComputeOp, Operation, ScanOp, Tensor
+from tvmagic.te.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
 
 
 def create_schedule(ops: Any) -> Schedule:
@@ -38,7 +40,8 @@ def create_schedule(ops: Any) -> Schedule:
     return schedule
 
 
-class Schedule(Identified):
+@viewed("te schedule")
+class Schedule(Identified, Schedulable):
     """The stages, in an order in which each comes after what it reads.
 
     `s[C]` is the stage of a tensor or operation, `s["C"]` that with a name. Attributes: `outputs` (operations), `stages`,
@@ -48,6 +51,7 @@ class Schedule(Identified):
     of a version is not changed any more.
     """
 
+    needs_args = True
     keep_record = False
     sealed_by = ""
 
@@ -187,6 +191,24 @@ class Schedule(Identified):
         from tvmagic.te.schedule.normalize import normalize
 
         return normalize(self)
+
+    def lower(self) -> Stmt:
+        """Return the loops of the schedule as a statement on tensors. They are not steps of a record.
+
+        Raises ScheduleError if the schedule is incomplete.
+        """
+        from tvmagic.te.schedule.infer_bound import infer_bound
+        from tvmagic.te.schedule.schedule_ops import schedule_ops
+
+        with recording(record=Record()):
+            normalized = self.normalize()
+            return schedule_ops(normalized, infer_bound(normalized))
+
+    @property
+    def parameters(self) -> list[Tensor]:
+        """The placeholders in the order of their stages, then the outputs."""
+        read = [stage.op for stage in self.stages if isinstance(stage.op, PlaceholderOp)]
+        return [op.output(n) for op in (*read, *self.outputs) for n in range(op.num_outputs)]
 
     # ------------------------------------------------------------------ rewrites of the graph
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from tvmagic.errors import a_thing
 from tvmagic.ir import IterVar
+from tvmagic.ir.views import viewed
 from tvmagic.te.schedule.attributes import AttachType, IterVarAttr
 from tvmagic.te.schedule.buffer_calls import BufferCalls
 from tvmagic.te.schedule.loop_calls import LoopCalls
@@ -17,6 +18,7 @@ from tvmagic.te.schedule.loop_marks import LoopMarks
 __all__ = ["AttachType", "IterVarAttr", "Stage"]
 
 
+@viewed("te stage")
 class Stage(LoopCalls, LoopMarks, BufferCalls):
     """One operation of a schedule and its loops; the methods rearrange them in place.
 

@@ -87,7 +87,7 @@ class _IntrinsicCall:
         self.inputs, self.outputs = inputs, outputs
         self.values: dict[ir.Var, ir.PrimExpr] = {}
 
-    def _part(self, name: str) -> ir.Stmt:
+    def _intrinsic_part(self, name: str) -> ir.Stmt:
         part = getattr(self.intrin, name)
         if part is None:
             raise ScheduleError(
@@ -106,13 +106,13 @@ class _IntrinsicCall:
         conditions = if_nest(loops.main_predicates)
         nest = loops.main_nest[: place + 1]
         if not split:
-            body = self._bound(self._part("body"), loops)
+            body = self._bound(self._intrinsic_part("body"), loops)
             return merge_nest([*nest, conditions], body)
-        update = self._part("reduce_update")
+        update = self._intrinsic_part("reduce_update")
         inner = [*nest[loops.common + 1 :], conditions]
         common = loops.main_nest[: loops.common + 1]
         if self.intrin.reduce_init is None:
-            update = self._first_or_update(loops, context, self._part("body"), update)
+            update = self._first_or_update(loops, context, self._intrinsic_part("body"), update)
             return merge_nest(common, merge_nest(inner, self._bound(update, loops)))
         init = merge_nest([self.outputs], self.intrin.reduce_init)
         init = substitute_values(ir.substitute(init, self.values), loops.init_values)

@@ -27,7 +27,7 @@ def _outermost(paths: Sequence[_Path | None]) -> _Path | None:
     return min([p for p in paths if p is not None], key=len, default=None)
 
 
-class _Finder(ir.Visitor):
+class _AncestorFinder(ir.Visitor):
     def __init__(self, func: ir.PrimFunc) -> None:
         self.path: _Path = ()
         self.found: dict[ir.Buffer, _Path] = {}
@@ -43,7 +43,7 @@ class _Finder(ir.Visitor):
         if buffer not in self.matched:
             self.found[buffer] = _common(self.found.get(buffer), path)
 
-    def _inside(self, node: ir.Stmt) -> None:
+    def _visit_inside(self, node: ir.Stmt) -> None:
         outer = self.path
         self.path = (*outer, node)
         self.visit_children(node)
@@ -55,7 +55,7 @@ class _Finder(ir.Visitor):
         if node.kind is ir.ForKind.THREAD_BINDING and node.thread_binding is not None:
             if node.thread_binding.thread_tag.startswith("blockIdx"):
                 self.block_axes.append((*self.path, node))
-        self._inside(node)
+        self._visit_inside(node)
 
     @ir.handles(ir.BlockRealize)
     def block_realize(self, node: ir.BlockRealize) -> None:
@@ -81,7 +81,7 @@ class _Finder(ir.Visitor):
                     self.touch(region.buffer, around)
         for region in (*block.reads, *block.writes):
             self._touch_carried(region.buffer, [part for r in region.region for part in (r.min, r.extent)])
-        self._inside(block)
+        self._visit_inside(block)
 
     def _note_carrying(self, iter_var: ir.IterVar, value: ir.PrimExpr) -> None:
         """Remember what surrounds the loops of an axis whose iterations may use each other's values."""
@@ -130,7 +130,7 @@ def detect_buffer_access_lca(func: ir.PrimFunc) -> dict[ir.Buffer, ir.Stmt | Non
     the loops of its reduction variables, unless it is a parameter; so does what a block accesses at an opaque or
     ordered variable, around the loops in that variable's binding; global memory in the loops bound to blocks.
     """
-    finder = _Finder(func)
+    finder = _AncestorFinder(func)
     finder.visit(func.body)
     result: dict[ir.Buffer, ir.Stmt | None] = {}
     for buffer, path in finder.found.items():

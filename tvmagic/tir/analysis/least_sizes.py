@@ -22,7 +22,7 @@ def least_sizes(func: ir.PrimFunc) -> list[tuple[ir.PrimExpr, str]]:
     loops; it runs if no loop is empty and the conditions around hold. What depends on data is left out.
     """
     arguments = {b for b in func.buffer_map.values() if not all(isinstance(size, ir.IntImm) for size in b.shape)}
-    found = _Accesses(arguments)
+    found = _AccessCollector(arguments)
     if arguments:
         found.visit(func.body)
     return list(found.needed.items())
@@ -46,7 +46,7 @@ def with_conditions(func: ir.PrimFunc, conditions: Sequence[tuple[ir.PrimExpr, s
     return func if body is func.body else func.with_(body=body)
 
 
-class _Accesses(ir.Visitor):
+class _AccessCollector(ir.Visitor):
     """What each access needs, in the order of the program."""
 
     def __init__(self, arguments: set[ir.Buffer]) -> None:

@@ -153,7 +153,7 @@ class _Collector(ir.Visitor):
         return ir.substitute(node, self.values) if self.values else node
 
     @contextmanager
-    def _inside(self, **changes: Any) -> Generator[None]:
+    def _nested(self, **changes: Any) -> Generator[None]:
         before = self.place
         self.place = replace(before, **changes)
         yield
@@ -162,18 +162,18 @@ class _Collector(ir.Visitor):
     def _under(self, condition: ir.PrimExpr, node: Any, holds: bool = True) -> None:
         condition = strip_likely(self._expr(condition))
         guard = condition if holds else ir.Not(condition)
-        with self._inside(guards=(*self.place.guards, (guard, len(self.place.domains)))):
+        with self._nested(guards=(*self.place.guards, (guard, len(self.place.domains)))):
             self.visit(node)
 
     def _over(self, domain: Domain, body: ir.Stmt) -> None:
-        with self._inside(domains=(*self.place.domains, domain)):
+        with self._nested(domains=(*self.place.domains, domain)):
             self.visit(body)
 
     @ir.handles(ir.SeqStmt)
     def sequence(self, node: ir.SeqStmt) -> None:
         path = self.place.path[:-1]
         for number, part in enumerate(node.seq):
-            with self._inside(path=(*path, Step(node, number))):
+            with self._nested(path=(*path, Step(node, number))):
                 self.visit(part)
 
     @ir.handles(ir.For)
@@ -205,7 +205,7 @@ class _Collector(ir.Visitor):
 
     @ir.handles(ir.While)
     def while_loop(self, node: ir.While) -> None:
-        with self._inside(known=False):
+        with self._nested(known=False):
             self.visit(node.condition)
             self.visit(node.body)
 
@@ -278,7 +278,7 @@ class _Collector(ir.Visitor):
     def load(self, node: ir.BufferLoad) -> None:
         for index in node.indices:
             self.visit(index)
-        with self._inside(known=self.place.known and node.predicate is None):
+        with self._nested(known=self.place.known and node.predicate is None):
             self._add(node.buffer, node.indices, False, node)
 
     @ir.handles(ir.BufferStore)
@@ -286,13 +286,13 @@ class _Collector(ir.Visitor):
         for index in node.indices:
             self.visit(index)
         self.visit(node.value)
-        with self._inside(known=self.place.known and node.predicate is None):
+        with self._nested(known=self.place.known and node.predicate is None):
             self._add(node.buffer, node.indices, True, node, value=self._expr(node.value))
 
     @ir.handles(ir.And, ir.Or)
     def connective(self, node: Any) -> None:
         self.visit(node.a)
-        with self._inside(known=False):
+        with self._nested(known=False):
             self.visit(node.b)
 
     @ir.handles(ir.Call)

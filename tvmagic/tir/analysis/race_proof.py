@@ -161,7 +161,7 @@ class Forms:
     def _digits(self, value: _Sum) -> tuple[tuple[tuple[_Atom, int], ...], int]:
         terms: dict[_Atom, int] = {}
         for atom, factor in value[0].items():
-            for digit, weight in self._cut(atom):
+            for digit, weight in self._split(atom):
                 terms[digit] = terms.get(digit, 0) + weight * factor
         return tuple((t, c) for t, c in terms.items() if c), value[1]
 
@@ -170,7 +170,7 @@ class Forms:
         cuts = sorted({1, *self.cuts.get(var, ())})
         return None if any(b % a for a, b in pairwise(cuts)) else cuts
 
-    def _cut(self, atom: _Atom) -> list[tuple[_Atom, int]]:
+    def _split(self, atom: _Atom) -> list[tuple[_Atom, int]]:
         """A part of a variable as digits, each with its weight."""
         if atom[0] != "v":
             return [(atom, 1)]
@@ -187,7 +187,7 @@ class Forms:
         chain = self.chain(var)
         found: list[list[_Atom]] = [[("v", var, 1, 0)]]
         if chain is not None:
-            found.append([digit for digit, _ in self._cut(("v", var, 1, 0))])
+            found.append([digit for digit, _ in self._split(("v", var, 1, 0))])
         return [*found, *([("div", var, key), ("mod", var, key)] for key in self.symbolic.get(var, ()))]
 
     # ------------------------------------------------------------------------ ranges
@@ -279,7 +279,7 @@ class _Equations:
 
     def _divide(self, terms: list[tuple[_Atom, int]], constant: int) -> None:
         """Split an equation, its terms by falling factors, as long as that is possible."""
-        low, high = self._reach(terms, constant)
+        low, high = self._bounds(terms, constant)
         if low > 0 or high < 0:
             raise _Never
         common = 0
@@ -287,7 +287,7 @@ class _Equations:
             common = math.gcd(common, terms[count - 1][1])
             if count < len(terms) and abs(terms[count][1]) == abs(terms[count - 1][1]):
                 continue
-            low, high = self._reach(terms[count:], constant)
+            low, high = self._bounds(terms[count:], constant)
             if math.isinf(low) or math.isinf(high):
                 continue
             first = -int(-low // common) * common
@@ -309,7 +309,7 @@ class _Equations:
         self.known[atom] = value
         self.changed = True
 
-    def _reach(self, terms: Iterable[tuple[_Atom, int]], constant: int) -> tuple[float, float]:
+    def _bounds(self, terms: Iterable[tuple[_Atom, int]], constant: int) -> tuple[float, float]:
         return self.forms.reach([(atom, factor) for (_, atom), factor in terms], constant)
 
 

@@ -186,9 +186,9 @@ class Search:
         pair = (_unordered if self.times is None else _reordered)(key, iteration, time, write)
         if pair is None:
             return None
-        return self._told([(rows[int(numbers[at])], int(at - starts[numbers[at]])) for at in pair], certain)
+        return self._describe([(rows[int(numbers[at])], int(at - starts[numbers[at]])) for at in pair], certain)
 
-    def _told(self, pair: Sequence[tuple[_Rows, int]], certain: bool) -> Conflict:
+    def _describe(self, pair: Sequence[tuple[_Rows, int]], certain: bool) -> Conflict:
         (a, at), (b, _) = pair
         values = tuple({v: int(x[row]) for v, x in r.values.items()} for r, row in pair)
         element = tuple(int(column[at]) for column in a.element)

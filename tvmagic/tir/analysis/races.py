@@ -131,7 +131,7 @@ def _by_buffer(accesses: Iterable[Access]) -> Iterator[list[Access]]:
         groups.setdefault(access.buffer.data, []).append(access)
     for group in groups.values():
         if any(a.write for a in group):
-            yield _alike(group)
+            yield _comparable(group)
 
 
 def _loop_groups(program: Program, known: KnownConditions) -> Iterator[_Group]:
@@ -258,8 +258,8 @@ class _Lanes:
         """Whether the order of two accesses can be another than in a serial loop."""
         if not (first.write or second.write):
             return False
-        whole = self._whole(first)
-        alone = whole is not None and whole is self._whole(second)
+        whole = self._vector_statement(first)
+        alone = whole is not None and whole is self._vector_statement(second)
         return self._repeats(first, whole) if alone or (first.write and first.node is second.node) else True
 
     def _repeats(self, access: Access, whole: ir.Stmt | None) -> bool:
@@ -268,7 +268,7 @@ class _Lanes:
         inner = steps[steps.index(self.loop) + 1 : None if whole is None else steps.index(whole)]
         return any(isinstance(stmt, (ir.For, ir.While)) for stmt in inner) or (whole is None and bool(access.own))
 
-    def _whole(self, access: Access) -> ir.Stmt | None:
+    def _vector_statement(self, access: Access) -> ir.Stmt | None:
         """The statement around an access that runs lane by lane."""
         return next((step.stmt for step in access.place.path if step.stmt in self.scalar), None)
 
@@ -310,7 +310,7 @@ class _Lanes:
 # ---------------------------------------------------------------------------- one buffer
 
 
-def _alike(accesses: list[Access]) -> list[Access]:
+def _comparable(accesses: list[Access]) -> list[Access]:
     """The accesses with indices of one kind: all by dimension, or all by the number of the element."""
     ranks = {(a.flat, len(a.indices)) for a in accesses if a.indices is not None}
     shapes = {tuple(getattr(s, "value", s) for s in a.buffer.shape) for a in accesses}
@@ -354,7 +354,7 @@ def _judge(group: _Group, program: Program, sizes: Mapping[str, int] | int | Non
     for sample in [{}] if not free else _samples(free, sizes):
         found = Search(group.parallel, group.shared, sample, group.times).run(accesses)
         if found.conflict is not None:
-            return _told(group, found.conflict, sample)
+            return _describe(group, found.conflict, sample)
         reason = reason or found.reason
     if not free and not reason:
         return None
@@ -416,7 +416,7 @@ def _loop_text(group: _Group) -> str:
     return f"the threads of `{group.kind}`"
 
 
-def _told(group: _Group, conflict: Conflict, sizes: Mapping[ir.Var, int]) -> Race:
+def _describe(group: _Group, conflict: Conflict, sizes: Mapping[ir.Var, int]) -> Race:
     first, second = conflict.first, conflict.second
     buffer = first.buffer
     values = [{d.var.name: v[d.var] for d in group.parallel} for v in conflict.values]

@@ -83,7 +83,7 @@ def _covered_at(
         return True
     written: dict[ir.Buffer, list[list[IntSet]]] = {}
     # what runs in part may read just what was written in part; the boxes are then compared as if both ran whole
-    exact = _number(_partial_condition(state, consumer)) == 1
+    exact = _int_value(_partial_condition(state, consumer)) == 1
     partial = {p for p in producers if exact and not _runs_where_read(state, p, consumer)}
     for producer in producers:
         for region in bind_regions(state, producer, "writes"):
@@ -159,7 +159,7 @@ def _covered_by_variables(
             continue
         own = iter_domains(producer.block.iter_vars)
         values = _values_at_same_place(declared, read, own)
-        if values is None or (exact and _number(_partial_condition(state, producer, _first(domains, bound))) != 1):
+        if values is None or (exact and _int_value(_partial_condition(state, producer, _first(domains, bound))) != 1):
             continue
         given, taken = _bindings(state, producer), _bindings(state, consumer)
         made = read.replace(region=tuple([ir.Range.from_min_extent(given[var], 1) for var in values]))
@@ -179,7 +179,7 @@ def _values_at_same_place(
     """The values of a producer's variables for which it writes the element that is read; None if these are not seen."""
     values: dict[ir.Var, ir.PrimExpr] = {}
     for made, used in zip(written.region, read.region):
-        if _number(made.extent) != 1 or _number(used.extent) != 1:
+        if _int_value(made.extent) != 1 or _int_value(used.extent) != 1:
             return None
         if not _unify(made.min, used.min, variables, values):
             return None
@@ -217,7 +217,7 @@ def _covered_by_sums(
                 continue
             scope = write.buffer.scope()
             writing, reading = (domains_between(s.parent, meeting, scope) for s in (producer, consumer))
-            runs_wholly = _number(_partial_condition(state, producer, _first(writing, write))) == 1
+            runs_wholly = _int_value(_partial_condition(state, producer, _first(writing, write))) == 1
             if runs_wholly and _fills_its_box(sums, write, writing):
                 reads = [
                     r for r in reads if r.buffer is not write.buffer or not _holds(sums, write, writing, r, reading)
@@ -235,7 +235,7 @@ def _holds(
 ) -> bool:
     """Whether the box written while some loops run holds the box read while others do, inside the buffer's shape."""
     for has, needs, size in zip(write.region, read.region, write.buffer.shape):
-        a, b, limit = _ends(sums, has, writing), _ends(sums, needs, reading), sums.of(size)
+        a, b, limit = _index_bounds(sums, has, writing), _index_bounds(sums, needs, reading), sums.of(size)
         if a is None or b is None or limit is None:
             return False
         (has_low, has_high), (needs_low, needs_high) = a, b
@@ -254,7 +254,7 @@ def _fills_its_box(sums: Sums, region: ir.BufferRegion, moving: dict[ir.Var, ir.
     """
     seen: set[Any] = set()
     for side in region.region:
-        low, extent = sums.of(side.min), _number(side.extent)
+        low, extent = sums.of(side.min), _int_value(side.extent)
         steps = None if low is None else _steps(sums, low, moving)
         if steps is None or not seen.isdisjoint(var for _, var in steps):
             return False
@@ -285,7 +285,7 @@ def _without_gaps(sums: Sums, steps: list[tuple[int, Any]], extent: int | None) 
     return True
 
 
-def _ends(sums: Sums, side: ir.Range, moving: dict[ir.Var, ir.Range]) -> tuple[Sum, Sum] | None:
+def _index_bounds(sums: Sums, side: ir.Range, moving: dict[ir.Var, ir.Range]) -> tuple[Sum, Sum] | None:
     """The first and the last index that a side of a region has while some loops run."""
     low, extent = sums.of(side.min), sums.of(side.extent)
     if low is None or extent is None:
@@ -352,7 +352,7 @@ def _written_box(
     domains = domains_between(producer.parent, meeting, region.buffer.scope())
     condition = _partial_condition(state, producer, _first(domains, region))
     asked = condition if exact else ir.IntImm("bool", 1)
-    if _number(asked) == 1 and _fills_its_box(Sums(domains), region, domains):
+    if _int_value(asked) == 1 and _fills_its_box(Sums(domains), region, domains):
         return eval_sets(region.region, domains)
     return estimate_region_lower_bound(region.region, domains, asked)
 
@@ -369,7 +369,7 @@ def _written_wholly(state: ScheduleState, producer: StmtSRef, meeting: StmtSRef)
     This is what most blocks do, and is seen without an analysis.
     """
     realize = state.realize_of(producer)
-    if _number(realize.predicate) != 1:  # it may leave elements out
+    if _int_value(realize.predicate) != 1:  # it may leave elements out
         return []
     loops = {s.loop.loop_var: s.loop for s in path_below(producer, meeting)}
     bound = {v.var: value for v, value in zip(realize.block.iter_vars, realize.iter_values)}
@@ -379,9 +379,9 @@ def _written_wholly(state: ScheduleState, producer: StmtSRef, meeting: StmtSRef)
         for side, size in zip(region.region, region.buffer.shape):
             value = bound.get(side.min) if isinstance(side.min, ir.Var) else None
             loop = left.pop(value, None) if isinstance(value, ir.Var) else None
-            if loop is None or _number(loop.min) != 0 or _number(loop.extent) is None:
+            if loop is None or _int_value(loop.min) != 0 or _int_value(loop.extent) is None:
                 break
-            if _number(side.extent) != 1 or _number(loop.extent) != _number(size):
+            if _int_value(side.extent) != 1 or _int_value(loop.extent) != _int_value(size):
                 break
         else:
             found.append(region.buffer)
@@ -397,7 +397,7 @@ def _written_by_all_values(state: ScheduleState, producer: StmtSRef, meeting: St
     domains = iter_domains(realize.block.iter_vars)
     found: list[ir.Buffer] = []
     for region in effective_regions(realize.block)[1]:
-        places = [s.min for s in region.region if _number(s.extent) == 1 and isinstance(s.min, ir.Var)]
+        places = [s.min for s in region.region if _int_value(s.extent) == 1 and isinstance(s.min, ir.Var)]
         sides = list(zip(places, region.buffer.shape))
         distinct = len(region.region) == len(places) == len(set(places))
         if distinct and all(p in domains and _is_from_zero_to(domains[p], size) for p, size in sides):
@@ -409,10 +409,10 @@ def _written_by_all_values(state: ScheduleState, producer: StmtSRef, meeting: St
 
 
 def _is_from_zero_to(domain: ir.Range, size: ir.PrimExpr) -> bool:
-    return _number(domain.min) == 0 and (domain.extent is size or Analyzer().can_prove_equal(domain.extent, size))
+    return _int_value(domain.min) == 0 and (domain.extent is size or Analyzer().can_prove_equal(domain.extent, size))
 
 
-def _number(value: ir.PrimExpr) -> int | None:
+def _int_value(value: ir.PrimExpr) -> int | None:
     return value.value if isinstance(value, ir.IntImm) else None
 
 

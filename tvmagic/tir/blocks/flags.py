@@ -97,7 +97,7 @@ class FlagCache:
     def _affine(
         self, state: ScheduleState, block_sref: StmtSRef, realize: ir.BlockRealize, cache: dict[tuple[Any, ...], bool]
     ) -> bool:
-        key = _place(state, block_sref)
+        key = _surroundings(state, block_sref)
         found = cache.get(key)
         if found is None:
             if len(cache) > _LIMIT:
@@ -112,7 +112,7 @@ class FlagCache:
 
     def covered(self, state: ScheduleState, scope_root: StmtSRef) -> set[StmtSRef]:
         """The children of a scope whose reads are covered; found once for a scope at a place."""
-        scope, place = self.scope(state, scope_root), _place(state, scope_root)
+        scope, place = self.scope(state, scope_root), _surroundings(state, scope_root)
         found = scope.covered.get(place)
         if found is None:
             found = {child for child in scope.children if self.region_cover(state, scope_root, child)}
@@ -124,7 +124,7 @@ class FlagCache:
         producers = self.scope(state, scope_root).producers(consumer)
         if not producers:
             return True
-        key = (_place(state, consumer), *[_place(state, p) for p in producers])
+        key = (_surroundings(state, consumer), *[_surroundings(state, p) for p in producers])
         found = self.cover.get(key)
         if found is None:
             if len(self.cover) > _LIMIT:
@@ -133,7 +133,7 @@ class FlagCache:
         return found
 
 
-def _place(state: ScheduleState, sref: StmtSRef) -> tuple[Any, ...]:
+def _surroundings(state: ScheduleState, sref: StmtSRef) -> tuple[Any, ...]:
     """A block's realize and the loops and blocks around it, as far as regions depend on them.
 
     It stays the same while what is beside the block is rewritten.

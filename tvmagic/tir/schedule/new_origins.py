@@ -47,12 +47,12 @@ class _Survey(ir.Visitor):
 
     @ir.handles(ir.BufferStore)
     def store(self, node: ir.BufferStore) -> None:
-        self.stores.setdefault(self.memory(node.buffer), []).append(_number(node))
+        self.stores.setdefault(self.memory(node.buffer), []).append(_origin_number(node))
         self.statement(node)
 
     @ir.handles(ir.BufferLoad)
     def load(self, node: ir.BufferLoad) -> None:
-        self.loads.setdefault(self.memory(node.buffer), []).append(_number(node))
+        self.loads.setdefault(self.memory(node.buffer), []).append(_origin_number(node))
         self.add(node)
         self.visit_children(node)
 
@@ -69,7 +69,7 @@ class _Survey(ir.Visitor):
             self.nodes.append((node, self.nest))
 
 
-def _number(node: ir.Node) -> int:
+def _origin_number(node: ir.Node) -> int:
     return node.span.origin if node.span is not None else 0
 
 
@@ -80,21 +80,21 @@ def record_new_origins(before: ir.IRModule, after: ir.IRModule, since: int) -> N
     if parents is None or after is before:
         return
     old, new = _survey(before), _survey(after)
-    fresh = [(n, nest) for n, nest in new.nodes if _number(n) > since and _number(n) not in parents]
+    fresh = [(n, nest) for n, nest in new.nodes if _origin_number(n) > since and _origin_number(n) not in parents]
     inside: dict[int, dict[int, None]] = {}  # by statement that is new: the accesses in it
 
     def derive(node: ir.Node, sources: Iterable[int]) -> None:
         origins = tuple(dict.fromkeys([o for o in sources if o]))
         if origins:
-            parents[_number(node)] = origins
+            parents[_origin_number(node)] = origins
             place = next((old.spans[o] for o in origins if old.spans[o]), None)
             if place is not None and not node.span:
-                node.span = place.with_origin(_number(node))
+                node.span = place.with_origin(_origin_number(node))
 
     for node, nest in new.nodes:
         if isinstance(node, (ir.BufferLoad, ir.BufferStore)):
             for around in nest:
-                inside.setdefault(id(around), {})[_number(node)] = None
+                inside.setdefault(id(around), {})[_origin_number(node)] = None
     for node, _ in fresh:
         if isinstance(node, ir.BufferLoad):
             derive(node, old.loads.get(new.memory(node.buffer), ()))
@@ -106,10 +106,15 @@ def record_new_origins(before: ir.IRModule, after: ir.IRModule, since: int) -> N
         if not isinstance(node, (ir.BufferLoad, ir.BufferStore)):
             accesses = inside.get(id(node), {})
             gone = [
-                a for o in accesses for a in old.nests.get(o, ()) if _same_kind(a, node) and _number(a) not in new.spans
+                a
+                for o in accesses
+                for a in old.nests.get(o, ())
+                if _same_kind(a, node) and _origin_number(a) not in new.spans
             ]
             derive(
-                node, [_number(a) for a in gone] or [o for a in accesses for o in parents.get(a, ()) if o in old.spans]
+                node,
+                [_origin_number(a) for a in gone]
+                or [o for a in accesses for o in parents.get(a, ()) if o in old.spans],
             )
 
 

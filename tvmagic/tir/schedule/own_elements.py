@@ -19,7 +19,7 @@ class _Access:
     store: ir.BufferStore | None
 
 
-class _Accesses(ir.Visitor):
+class _AccessCollector(ir.Visitor):
     """The loads and the stores of a buffer in the order of the text."""
 
     def __init__(self, buffer: ir.Buffer) -> None:
@@ -97,7 +97,7 @@ def _is_own(load: _Access, store: _Access) -> bool:
 
 def reads_before_it_writes(block: ir.Block, buffer: ir.Buffer) -> bool:
     """Whether an iteration of `block` is seen to read no element of `buffer` that it has written before."""
-    accesses = _Accesses(buffer)
+    accesses = _AccessCollector(buffer)
     accesses.inside(block)
     if accesses.matched:
         return False

@@ -15,6 +15,8 @@ from tvmagic.errors import DefectError, TVMagicError, WrongIndexError, WrongType
 from tvmagic.ir.node import new_origin
 from tvmagic.ir.numpy_types import as_flag, as_integer
 from tvmagic.ir.prim_expr import check_64_bits
+from tvmagic.ir.schedulable import Schedulable
+from tvmagic.ir.views import viewed
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.guards import is_list, is_mapping, is_row, is_tuple
@@ -63,7 +65,8 @@ _ATTRIBUTE_KINDS: dict[str, Callable[[Any], bool]] = {
 }
 
 
-class Schedule(ir.Identified):
+@viewed("tir schedule")
+class Schedule(ir.Identified, Schedulable):
     """A program, and the calls that transform it step by step.
 
     Parameters
@@ -155,6 +158,10 @@ class Schedule(ir.Identified):
     def fork_seed(self) -> int:
         """A seed for another schedule."""
         return self._random.fork_seed()
+
+    def lower(self) -> ir.IRModule:
+        """Return the program as it is now, `mod`."""
+        return self.mod
 
     def script(self, **options: Any) -> str:
         """The program as TVMScript."""

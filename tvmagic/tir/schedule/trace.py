@@ -10,6 +10,7 @@ from tvmagic.arith.index_map import IndexMap
 from tvmagic.errors import TVMagicError, WrongTypeError, a_thing
 from tvmagic.ir import Identified, IntImm, PrimExpr, Var, substitute
 from tvmagic.ir.query import variables_in
+from tvmagic.ir.views import viewed
 from tvmagic.script.printer.show import show_text
 from tvmagic.tir.schedule.guards import is_list, is_mapping, is_row, is_tuple
 from tvmagic.tir.schedule.instruction import (
@@ -21,6 +22,7 @@ from tvmagic.tir.schedule.instruction import (
 )
 
 
+@viewed("trace")
 class Trace(Identified):
     """Instructions (`insts`), and the `decisions` of those that sample."""
 

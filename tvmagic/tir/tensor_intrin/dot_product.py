@@ -27,13 +27,13 @@ def _buffers(rows: int, a: str, b: str, c: str) -> tuple[ir.Buffer, ir.Buffer, i
     )
 
 
-def _whole(buffer: ir.Buffer) -> ir.BufferRegion:
+def _full_region(buffer: ir.Buffer) -> ir.BufferRegion:
     return ir.BufferRegion(buffer, [ir.Range.from_min_extent(_index(0), size) for size in buffer.shape])
 
 
 def _function(buffers: tuple[ir.Buffer, ir.Buffer, ir.Buffer], body: ir.Stmt) -> ir.PrimFunc:
     a, b, c = buffers
-    root = ir.Block([], [_whole(c), _whole(a), _whole(b)], [_whole(c)], "root", body)
+    root = ir.Block([], [_full_region(c), _full_region(a), _full_region(b)], [_full_region(c)], "root", body)
     params = [ir.Var(buffer.name.lower(), "handle") for buffer in buffers]
     return ir.PrimFunc(params, ir.BlockRealize([], ir.IntImm("bool", 1), root), buffer_map=dict(zip(params, buffers)))
 

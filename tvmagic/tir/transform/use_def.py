@@ -29,7 +29,7 @@ class _BufferFields(ir.Visitor):
     visit_buffer_def = visit_buffer_use
 
 
-class _Finder(_BufferFields):
+class _VarFinder(_BufferFields):
     def __init__(self, wanted: Collection[ir.Var]) -> None:
         super().__init__()
         self.wanted = frozenset(map(id, wanted))
@@ -43,7 +43,7 @@ class _Finder(_BufferFields):
 def mentions(node: Any, variables: Collection[ir.Var]) -> bool:
     """Whether `node` reads one of `variables`, itself or through the buffers it accesses."""
     try:
-        _Finder(variables).visit(node)
+        _VarFinder(variables).visit(node)
     except _Found:
         return True
     return False
@@ -52,7 +52,7 @@ def mentions(node: Any, variables: Collection[ir.Var]) -> bool:
 def buffer_mentions(buffer: ir.Buffer, var: ir.Var) -> bool:
     """Whether the pointer, shape, strides or offset of `buffer` name `var`."""
     try:
-        _Finder((var,)).visit_buffer_use(buffer)
+        _VarFinder((var,)).visit_buffer_use(buffer)
     except _Found:
         return True
     return False

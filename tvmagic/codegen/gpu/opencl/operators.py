@@ -140,7 +140,7 @@ def _if_then_else(writer: Any, call: Call) -> Lanes:
 
 
 @rule("likely", "tvm_thread_invariant", "checked_index")
-def _same(writer: Any, call: Call) -> Lanes:
+def _first_argument(writer: Any, call: Call) -> Lanes:
     return writer.visit(call.args[0])
 
 

@@ -194,7 +194,11 @@ class KernelWriter(ExpressionWriter):
             self.values[var] = [Plain(self.variable(var.dtype, first, var.name))]
             return stmt.body
         name = Plain(self.name(var.name))
-        end = self._number(stmt.extent, extent) if first == "0" else self._number(stmt.extent, f"{first} + {extent}")
+        end = (
+            self._bound_text(stmt.extent, extent)
+            if first == "0"
+            else self._bound_text(stmt.extent, f"{first} + {extent}")
+        )
         self.values[var] = [name]
         if stmt.kind is ir.ForKind.UNROLLED:
             self.lines.append("#pragma unroll")
@@ -202,7 +206,7 @@ class KernelWriter(ExpressionWriter):
         self.indented(head, self.block(lambda: self.statement(stmt.body))[0])
         return None
 
-    def _number(self, expr: ir.PrimExpr, text: str) -> str:
+    def _bound_text(self, expr: ir.PrimExpr, text: str) -> str:
         """The end of a loop, computed once."""
         return (
             text

@@ -93,13 +93,15 @@ def _pool(
             return ops.div(total(*indices), kernel[0] * kernel[1])
         counts: Any = 1
         for i, axis in enumerate(axes):
-            counts = counts * _inside(indices[axis] * stride[i] - front[axis], kernel[i], dilation[i], data.shape[axis])
+            counts = counts * _inside_count(
+                indices[axis] * stride[i] - front[axis], kernel[i], dilation[i], data.shape[axis]
+            )
         return ops.div(total(*indices), ops.cast(data.dtype, ops.maximum(counts, 1)))
 
     return te.compute(shape, mean, name="pool_avg", tag="elemwise", varargs_names=axis_names)
 
 
-def _inside(begin: PrimExpr, count: int, step: int, size: PrimExpr) -> PrimExpr:
+def _inside_count(begin: PrimExpr, count: int, step: int, size: PrimExpr) -> PrimExpr:
     """How many of `count` places from `begin` on, `step` apart, are from 0 up to `size`."""
     before = ops.floordiv(ops.maximum(0 - begin, 0) + (step - 1), step)
     until = ops.floordiv(ops.minimum(size - 1, begin + (count - 1) * step) - begin, step) + 1

@@ -38,7 +38,7 @@ def _touching(state: ScheduleState, loop: StmtSRef, buffer: ir.Buffer, side: int
     return [b for b in state.child_blocks(loop) if any(r.buffer is buffer for r in effective_regions(b.block)[side])]
 
 
-def _joined(
+def _touched_box(
     state: ScheduleState, loop: StmtSRef, buffer: ir.Buffer, blocks: list[StmtSRef], side: int
 ) -> ir.BufferRegion:
     """The box of the buffer that the blocks touch in one iteration of the loop."""
@@ -105,7 +105,9 @@ def _copy_block(
     return block, ir.BlockRealize(list(used), ir.IntImm("bool", 1), block)
 
 
-def _parts(state: ScheduleState, loop: StmtSRef, blocks: list[StmtSRef]) -> tuple[list[ir.Stmt], list[int]]:
+def _statements_with_blocks(
+    state: ScheduleState, loop: StmtSRef, blocks: list[StmtSRef]
+) -> tuple[list[ir.Stmt], list[int]]:
     """The statements of the loop's body, and the numbers of those that hold the blocks."""
     body = loop.loop.body
     parts = list(body.seq) if isinstance(body, ir.SeqStmt) else [body]
@@ -177,10 +179,10 @@ def read_at(state: ScheduleState, loop: Loop, block: BlockRef, read_buffer_index
             code="read_at.buffer_written_below",
         )
     readers = _touching(state, loop, buffer, 0)
-    region = _joined(state, loop, buffer, readers, 0)
+    region = _touched_box(state, loop, buffer, readers, 0)
     copy = copy_in(buffer, storage_scope)
     new, realize = _copy_block(region, buffer, copy, copy.name, [*state.loops_of(loop), loop])
-    parts, held = _parts(state, loop, readers)
+    parts, held = _statements_with_blocks(state, loop, readers)
     replacer = BufferReplacer({buffer: copy})
     parts = [replacer.visit(part) for part in parts]
     parts.insert(held[0], realize)
@@ -268,9 +270,9 @@ def write_at(
             *writers,
             code="write_at.several_writers",
         )
-    parts, (at,) = _parts(state, loop, writers)
+    parts, (at,) = _statements_with_blocks(state, loop, writers)
     readers = [b for b in _touching(state, loop, buffer, 0) if b is not block]
-    _, reading = _parts(state, loop, readers)
+    _, reading = _statements_with_blocks(state, loop, readers)
     for reader, place in zip(readers, reading):
         if place <= at:
             raise ScheduleError(
@@ -280,7 +282,7 @@ def write_at(
                 loop,
                 code="write_at.read_before_copy",
             )
-    region = _joined(state, loop, buffer, writers, 1)
+    region = _touched_box(state, loop, buffer, writers, 1)
     _check_writes_all(state, block, loop, region)
     check_writes_all(state, block, buffer, state.scope_of(block), loop, region)
     copy = copy_in(buffer, storage_scope)

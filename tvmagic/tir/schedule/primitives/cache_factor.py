@@ -82,20 +82,7 @@ def cache_factor(state: ScheduleState, block: BlockRef, number: int, storage_sco
     """
     check_storage_scope(storage_scope)
     root = scope_root(state, block)
-    factors = factors_of(block.block)
-    if not factors:
-        raise ScheduleError(
-            f"{block.label} does not add a product to what it stores, by one store",
-            block,
-            code="cache_factor.no_product",
-        )
-    if not 0 <= number < len(factors):
-        raise ScheduleError(
-            f"{block.label} sums up a product of {len(factors)} factors; there is no factor {number}",
-            block,
-            code="cache_factor.no_such_factor",
-        )
-    factor = factors[number]
+    factor = _factor(block, number)
     top, place = top_of(block, root)
     _check_same_before(state, block, root, top, factor)
     used = [v for v in block.block.iter_vars if v.var in set(variables_in(factor))]
@@ -118,6 +105,24 @@ def cache_factor(state: ScheduleState, block: BlockRef, number: int, storage_sco
 
 
 # ---------------------------------------------------------------------------- what it requires
+
+
+def _factor(block: StmtSRef, number: int) -> ir.PrimExpr:
+    """Return a factor of the product that a block sums up."""
+    factors = factors_of(block.block)
+    if not factors:
+        raise ScheduleError(
+            f"{block.label} does not add a product to what it stores, by one store",
+            block,
+            code="cache_factor.no_product",
+        )
+    if not 0 <= number < len(factors):
+        raise ScheduleError(
+            f"{block.label} sums up a product of {len(factors)} factors; there is no factor {number}",
+            block,
+            code="cache_factor.no_such_factor",
+        )
+    return factors[number]
 
 
 def _read(factor: ir.PrimExpr) -> list[ir.Buffer]:

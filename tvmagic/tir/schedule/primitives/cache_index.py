@@ -59,16 +59,16 @@ class _Terms:
         self.analyzer = Analyzer()
         self.known: dict[int, list[tuple[ir.PrimExpr, Any]]] = {}
 
-    def _place(self, value: ir.PrimExpr) -> tuple[ir.PrimExpr, list[tuple[ir.PrimExpr, Any]]]:
+    def _cache_entry(self, value: ir.PrimExpr) -> tuple[ir.PrimExpr, list[tuple[ir.PrimExpr, Any]]]:
         normal = self.analyzer.simplify(value)
         return normal, self.known.setdefault(ir.structural_hash(normal), [])
 
     def get(self, value: ir.PrimExpr) -> Any:
-        normal, same = self._place(value)
+        normal, same = self._cache_entry(value)
         return next((kept for form, kept in same if ir.structural_equal(form, normal)), None)
 
     def set(self, value: ir.PrimExpr, kept: Any) -> None:
-        normal, same = self._place(value)
+        normal, same = self._cache_entry(value)
         same.append((normal, kept))
 
 

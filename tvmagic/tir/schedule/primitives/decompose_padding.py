@@ -152,7 +152,7 @@ def decompose_padding(state: ScheduleState, block: BlockRef, loop: Loop) -> Bloc
     filling = stmt.replace(body=store.replace(value=outside), name_hint=stmt.name_hint + "_pad_const")
     filling = with_detected_regions(_with_own_variables(filling))
     first = _copy(realize, filling, inner, {})
-    part = _inside(state, realize, inner, domains)
+    part = _inside_region(state, realize, inner, domains)
     body = _simplified_store(ir.substitute(store.replace(value=inside), part.shifts), part.iters)
     rest = with_detected_regions(stmt.replace(iter_vars=tuple(part.iters), body=body))
     new_realize = realize.replace(block=rest, iter_values=tuple(part.values), predicate=part.predicate)
@@ -180,7 +180,7 @@ class _Inside:
     extents: dict[ir.Var, ir.PrimExpr] = field(default_factory=dict[ir.Var, ir.PrimExpr])
 
 
-def _inside(
+def _inside_region(
     state: ScheduleState, realize: ir.BlockRealize, inner: list[StmtSRef], domains: dict[ir.Var, ir.Range]
 ) -> _Inside:
     """The inside over loops of its own as far as each variable has one; other variables keep their loops and a condition."""

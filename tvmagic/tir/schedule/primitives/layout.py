@@ -425,19 +425,7 @@ def transform_block_layout(state: ScheduleState, block: BlockRef, index_map: Val
     check_loops_unused(state, block)
     realize = state.realize_of(block)
     loops = {s.loop.loop_var: s.loop for s in state.loops_of(block)}
-    bound_to = [loops.get(v) if isinstance(v, ir.Var) else None for v in realize.iter_values]
-    if not all(loop is not None and runs_over(loop, v) for loop, v in zip(bound_to, stmt.iter_vars)):
-        raise ScheduleError(
-            f"the variables of {block.label} are not bound to its loops, each to one over its domain",
-            block,
-            code="transform_block_layout.variables_not_loops",
-        )
-    if len(set(bound_to)) != len(bound_to):
-        raise ScheduleError(
-            f"two variables of {block.label} are bound to the same loop",
-            block,
-            code="transform_block_layout.loop_bound_twice",
-        )
+    _check_bound_to_loops(block, realize, loops)
     if len(index_map.initial_indices) != len(stmt.iter_vars):
         raise ScheduleError(
             f"`{index_map}` does not take the {len(stmt.iter_vars)} variables of {block.label}",
@@ -470,15 +458,39 @@ def transform_block_layout(state: ScheduleState, block: BlockRef, index_map: Val
     new = ir.substitute(stmt.replace(iter_vars=()), values).replace(iter_vars=tuple(iters))
     new = AccessSimplifier().visit(new)
     new_loops = [ir.Var(f"ax{i}", v.var.dtype) for i, v in enumerate(iters)]
-    predicate = realize.predicate
-    if not is_one(predicate):
-        bound = dict(zip(realize.iter_values, inverse.map_indices(new_loops, analyzer)))
-        if uses_var(predicate, set(loops) - set(bound)):
-            raise ScheduleError(
-                f"the condition of {block.label} depends on a loop that binds none of its variables",
-                block,
-                code="transform_block_layout.condition_uses_other_loops",
-            )
-        predicate = ir.substitute(predicate, {v: value for v, value in bound.items() if isinstance(v, ir.Var)})
+    bound = dict(zip(realize.iter_values, inverse.map_indices(new_loops, analyzer)))
+    predicate = _predicate_over(bound, block, realize, loops)
     nest = ir.loop_nest(new_loops, sizes, ir.BlockRealize(new_loops, predicate, new))
     _replace_nest(state, block, outermost, nest, new)
+
+
+def _check_bound_to_loops(block: StmtSRef, realize: ir.BlockRealize, loops: Mapping[ir.Var, ir.For]) -> None:
+    """Raise unless each variable of a block is bound to a loop over its domain, no two to the same."""
+    bound_to = [loops.get(v) if isinstance(v, ir.Var) else None for v in realize.iter_values]
+    if not all(loop is not None and runs_over(loop, v) for loop, v in zip(bound_to, block.block.iter_vars)):
+        raise ScheduleError(
+            f"the variables of {block.label} are not bound to its loops, each to one over its domain",
+            block,
+            code="transform_block_layout.variables_not_loops",
+        )
+    if len(set(bound_to)) != len(bound_to):
+        raise ScheduleError(
+            f"two variables of {block.label} are bound to the same loop",
+            block,
+            code="transform_block_layout.loop_bound_twice",
+        )
+
+
+def _predicate_over(
+    bound: Mapping[ir.PrimExpr, ir.PrimExpr], block: StmtSRef, realize: ir.BlockRealize, loops: Mapping[ir.Var, ir.For]
+) -> ir.PrimExpr:
+    """Return the predicate of a block with its loop variables replaced by their values in `bound`."""
+    if is_one(realize.predicate):
+        return realize.predicate
+    if uses_var(realize.predicate, set(loops) - set(bound)):
+        raise ScheduleError(
+            f"the condition of {block.label} depends on a loop that binds none of its variables",
+            block,
+            code="transform_block_layout.condition_uses_other_loops",
+        )
+    return ir.substitute(realize.predicate, {v: value for v, value in bound.items() if isinstance(v, ir.Var)})

@@ -44,7 +44,7 @@ Access = tuple[ir.Buffer, Sequence[ir.PrimExpr]]
 
 
 @dataclass
-class _Accesses:
+class _AccessCollector:
     """What a block loads and stores, in its body and its init."""
 
     block: ir.Block
@@ -82,7 +82,7 @@ def _places(regions: Sequence[ir.BufferRegion], places: dict[ir.Buffer, Sequence
 
 
 def _check_einsum(
-    state: ScheduleState, block: StmtSRef, root: StmtSRef, padded: set[ir.Var], accesses: _Accesses
+    state: ScheduleState, block: StmtSRef, root: StmtSRef, padded: set[ir.Var], accesses: _AccessCollector
 ) -> None:
     """Every access is at plain variables, and padding with zeros does not change what is reduced."""
 
@@ -115,7 +115,7 @@ def _check_einsum(
                 refuse(f"zeros along `{var.name}` would change its result", code="pad_einsum.zeros_change_result")
 
 
-def _check_outputs_whole(block: StmtSRef, padded: set[ir.Buffer], accesses: _Accesses) -> None:
+def _check_outputs_whole(block: StmtSRef, padded: set[ir.Buffer], accesses: _AccessCollector) -> None:
     """The block must write all of each padded output, which is copied back as a whole."""
     extents = {v.var: v.dom.extent for v in block.block.iter_vars if v.dom is not None}
     for buffer, indices in accesses.written():
@@ -247,7 +247,7 @@ def pad_einsum(state: ScheduleState, block: BlockRef, padding: list[int]) -> Non
     check_loops_unused(state, block)
     stmt = block.block
     extents, padded = _padded_extents(stmt, numbers)
-    accesses = _Accesses(stmt)
+    accesses = _AccessCollector(stmt)
     if stmt.iter_vars:
         _check_einsum(state, block, root, padded, accesses)
     if not padded:
@@ -297,7 +297,7 @@ def _padded_nest(state: ScheduleState, block: StmtSRef, new: ir.Block, extents: 
 
 
 def _pad_buffers(
-    accesses: _Accesses, extents: dict[ir.Var, ir.PrimExpr]
+    accesses: _AccessCollector, extents: dict[ir.Var, ir.PrimExpr]
 ) -> tuple[list[ir.Stmt], list[ir.Stmt], dict[ir.Buffer, ir.Buffer]]:
     """The copies before and after the block, and the padded twin of each buffer that grows."""
     before: list[ir.Stmt] = []

@@ -52,7 +52,7 @@ class _Renewer(ir.BufferRemapper):
         for var, value in zip(node.block.iter_vars, values):
             assert var.dom is not None
             fresh = self.visit_var_def(var.var)
-            domain = _part(eval_set(value, self.domains).cover_range(var.dom), var.dom, analyzer)
+            domain = _subrange(eval_set(value, self.domains).cover_range(var.dom), var.dom, analyzer)
             if (
                 var.iter_type == ir.IterVar.CommReduce
                 and node.block.init is not None
@@ -85,7 +85,7 @@ class _Renewer(ir.BufferRemapper):
         return region.replace(region=tuple(found)) if len(found) == len(sides) else region
 
 
-def _part(values: ir.Range, whole: ir.Range, analyzer: Analyzer) -> ir.Range:
+def _subrange(values: ir.Range, whole: ir.Range, analyzer: Analyzer) -> ir.Range:
     """The values that the loops of a piece give a variable, without those known to be outside its domain `whole`.
 
     A condition leaves them out. The piece in which there are no others never runs, so that its domain may stay whole.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tvmagic import ir
@@ -302,18 +302,27 @@ def rfactor(state: ScheduleState, loop: Loop, factor_axis: int) -> BlockRef:
     own = loops[several[-1] + 1 :] if several else loops  # below the loops that hold more
     inside = [s for s in needed if any(s is o.loop for o in own)]
     second = _nest(ir.BlockRealize(final_iters.values, predicate, final), inside, False)
-    # 6. the two nests, one behind the other, in the place of the old one
-    top = loops[0]
+    # 6. the two nests, one behind the other, instead of the old one
+    both = ir.SeqStmt([first, _in_place_of(own[0], second, loops[0])])
+    _replace_nest(state, root, loops[0], both, buffers.values(), {stmt: final})
+    return state.sref_of(partial)
+
+
+def _replace_nest(
+    state: ScheduleState,
+    root: StmtSRef,
+    top: StmtSRef,
+    both: ir.Stmt,
+    buffers: Iterable[ir.Buffer],
+    reuse: Mapping[ir.Block, ir.Block],
+) -> None:
+    """Put `both` instead of the nest below `top`, and allocate `buffers` if its parent is the root block."""
     parent = top.parent
     assert parent is not None and parent.stmt is not None
-    both = ir.SeqStmt([first, _in_place_of(own[0], second, top)])
     changed = parent.stmt.replace(body=replace_child(parent.stmt.body, top.loop, both, top.seq_index))
     if isinstance(changed, ir.Block) and parent is root:
-        changed = changed.replace(alloc_buffers=(*changed.alloc_buffers, *buffers.values()))
-    state.replace(
-        parent, changed, {stmt: final, parent.block: changed} if isinstance(changed, ir.Block) else {stmt: final}
-    )
-    return state.sref_of(partial)
+        changed = changed.replace(alloc_buffers=(*changed.alloc_buffers, *buffers))
+    state.replace(parent, changed, {**reuse, parent.block: changed} if isinstance(changed, ir.Block) else {**reuse})
 
 
 def _final_loops(realize: ir.BlockRealize, loops: Sequence[StmtSRef], values: Sequence[ir.PrimExpr]) -> list[ir.For]:

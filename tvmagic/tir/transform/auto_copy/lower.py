@@ -45,7 +45,7 @@ class _ThreadCounts(ir.Visitor):
 
     @ir.handles(ir.Block)
     def block(self, node: ir.Block) -> None:
-        if _number(node, "warp_execution", 0):
+        if _int_annotation(node, "warp_execution", 0):
             self.found["threadIdx.x"] = 32
         self.visit_children(node)
 
@@ -63,7 +63,7 @@ def _thread_counts(body: ir.Stmt) -> dict[str, int]:
     return counter.found
 
 
-def _number(block: ir.Block, key: str, default: int) -> int:
+def _int_annotation(block: ir.Block, key: str, default: int) -> int:
     value: Any = block.annotations.get(key, default)
     return int(getattr(value, "value", value))
 
@@ -83,7 +83,7 @@ class _Lowering(ir.StmtMutator):
     @ir.handles(ir.Block)
     def block(self, node: ir.Block) -> ir.Stmt:
         new: ir.Block = self.visit_children(node)
-        if _number(node, "auto_copy", 0):
+        if _int_annotation(node, "auto_copy", 0):
             new = self._lowered(new)
         padded = self.padding.pad(new.alloc_buffers)
         same = all(a is b for a, b in zip(padded, new.alloc_buffers))
@@ -96,8 +96,8 @@ class _Lowering(ir.StmtMutator):
             block.writes[0],
             tuple(self.loops),
             self.threads,
-            _number(block, "vector_bytes", 1),
-            _number(block, "local_stage", 0) == 1,
+            _int_annotation(block, "vector_bytes", 1),
+            _int_annotation(block, "local_stage", 0) == 1,
         )
         body = block.body
         for (source, target), rules in _RULES.items():

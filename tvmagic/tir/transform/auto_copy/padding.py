@@ -33,7 +33,7 @@ class Padding:
 
     def look_at(self, stmt: ir.Stmt, copy: Copy) -> None:
         """Note the accesses of a warp in a copy."""
-        finder = _Accesses(self, {loop.loop_var: loop.min for loop in copy.outer}, _warp(copy.threads))
+        finder = _WarpAccesses(self, {loop.loop_var: loop.min for loop in copy.outer}, _warp(copy.threads))
         finder.visit(stmt)
 
     def pad(self, buffers: Sequence[ir.Buffer]) -> tuple[ir.Buffer, ...]:
@@ -99,7 +99,7 @@ def _conflicts(high: Sequence[int], low: Sequence[int], stride: int, bits: int) 
 # ---------------------------------------------------------------------------- the accesses of a warp
 
 
-class _Accesses(ir.Visitor):
+class _WarpAccesses(ir.Visitor):
     """Notes the indices that the threads of a warp take in the first iteration of all loops."""
 
     def __init__(self, padding: Padding, first: dict[ir.Var, ir.PrimExpr], warp: dict[str, int]) -> None:

@@ -169,7 +169,7 @@ class _RegionCollector(AnalyzerVisitor):
     @ir.handles(ir.Var)
     def var(self, var: ir.Var) -> None:
         for buffer in self.of_data.get(var, ()):
-            for region in self.annotated.get(buffer) or [_whole(buffer)]:
+            for region in self.annotated.get(buffer) or [_full_region(buffer)]:
                 self.touch(region)
 
     def touch(self, region: ir.BufferRegion) -> None:
@@ -190,7 +190,7 @@ class _RegionCollector(AnalyzerVisitor):
 
     def _narrowed(self, buffer: ir.Buffer) -> list[ir.Range]:
         """The region as ranges of constant size; the whole axis where it depends on a loop outside."""
-        whole = _whole(buffer).region
+        whole = _full_region(buffer).region
         touched = self.touched.get(buffer)
         if touched is None:
             return list(whole)
@@ -245,7 +245,7 @@ def _declares_rows(match: ir.MatchBufferRegion) -> bool:
     return bool(declared) and [s.value if isinstance(s, ir.IntImm) else None for s in declared] == known
 
 
-def _whole(buffer: ir.Buffer) -> ir.BufferRegion:
+def _full_region(buffer: ir.Buffer) -> ir.BufferRegion:
     return ir.BufferRegion(buffer, [ir.Range.from_min_extent(ir.IntImm(s.dtype, 0), s) for s in buffer.shape])
 
 
@@ -269,7 +269,7 @@ class _Compactor(ir.Mutator):
         strides = self._strides(shape, self.alignments.get(buffer.data))
         begins = tuple([r.min for r in region])
         at_zero = all(isinstance(b, ir.IntImm) and b.value == 0 for b in begins)
-        if at_zero and not strides and not buffer.strides and all(_same(a, b) for a, b in zip(shape, buffer.shape)):
+        if at_zero and not strides and not buffer.strides and all(_is_equal(a, b) for a, b in zip(shape, buffer.shape)):
             return None
         if is_recording():
             note("compact", f"`{buffer.name}` is made smaller", buffer=buffer.name, before=buffer.shape, after=shape)
@@ -324,7 +324,7 @@ class _Compactor(ir.Mutator):
         return new if compact is None else new.replace(extents=allocation_shape(compact.buffer))
 
 
-def _same(a: ir.PrimExpr, b: ir.PrimExpr) -> bool:
+def _is_equal(a: ir.PrimExpr, b: ir.PrimExpr) -> bool:
     return a is b or (isinstance(a, ir.IntImm) and isinstance(b, ir.IntImm) and a.value == b.value)
 
 

@@ -76,10 +76,10 @@ class _Keys:
     def key(self, node: PrimExpr) -> int:
         found = self.of_node.get(node)
         if found is None:
-            found = self.of_node[node] = self._number(node)
+            found = self.of_node[node] = self._value_number(node)
         return found
 
-    def _number(self, node: PrimExpr) -> int:
+    def _value_number(self, node: PrimExpr) -> int:
         """The number of a node; with an analyzer that of its simplified form."""
         number = self._by_structure(node)
         if self.analyzer is None or not self.allowed[number] or isinstance(node, _ATOMS):
@@ -88,7 +88,7 @@ class _Keys:
         if normal is None:
             simple = self.analyzer.simplify(node)
             kept, self.analyzer = self.analyzer, None
-            normal = self.normal[number] = number if simple is node else self._number(simple)
+            normal = self.normal[number] = number if simple is node else self._value_number(simple)
             self.analyzer = kept
             if self.size[number] > self.size[normal]:  # of equal terms the distributed one is kept, as in TVM
                 for table in (self.example, self.size, self.parts):
@@ -232,7 +232,7 @@ class _Eliminator(Mutator):
             key = self.keys.key(node)
             if self.keys.eligible(node, key):
                 return {key: 1} if self.may_share(key) else _EMPTY
-        parts = [self.table(c) for c in self._parts(node)]
+        parts = [self.table(c) for c in self._operands(node)]
         if isinstance(node, (For, IfThenElse, While)):
             return _in_two(parts)
         parts = [p for p in parts if p]
@@ -245,7 +245,7 @@ class _Eliminator(Mutator):
         return total
 
     @staticmethod
-    def _parts(node: Any) -> Iterator[Any]:
+    def _operands(node: Any) -> Iterator[Any]:
         return iter((node.min, node.extent, node.body)) if isinstance(node, For) else children(node)
 
     def candidates(self, node: Any) -> dict[int, Var | None]:

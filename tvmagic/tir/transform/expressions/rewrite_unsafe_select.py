@@ -6,12 +6,12 @@ from tvmagic import ir
 from tvmagic.tir.transform.declaration import tir_pass
 
 
-class _Unsafe(Exception):
+class _UnsafeAccess(Exception):
     pass
 
 
 class _UnsafeFinder(ir.Visitor):
-    """Raises `_Unsafe` at a load or a call with effects.
+    """Raises `_UnsafeAccess` at a load or a call with effects.
 
     An `if_then_else` around it does not make it safe: simplified if the condition of the `Select` is known, the
     `if_then_else` may ask less than the load needs.
@@ -19,7 +19,7 @@ class _UnsafeFinder(ir.Visitor):
 
     @ir.handles(ir.BufferLoad)
     def load(self, node: ir.BufferLoad) -> None:
-        raise _Unsafe
+        raise _UnsafeAccess
 
     @ir.handles(ir.Call)
     def call(self, node: ir.Call) -> None:
@@ -30,14 +30,14 @@ class _UnsafeFinder(ir.Visitor):
         elif isinstance(node.op, ir.Op) and node.op.effect <= ir.CallEffect.PURE:
             self.visit_children(node)
         else:
-            raise _Unsafe
+            raise _UnsafeAccess
 
 
 def is_unsafe(value: ir.PrimExpr) -> bool:
     """Whether computing `value` may read memory or have an effect."""
     try:
         _UnsafeFinder().visit(value)
-    except _Unsafe:
+    except _UnsafeAccess:
         return True
     return False
 

@@ -43,7 +43,7 @@ def is_float8(dtype: DataType) -> bool:
     return dtype.is_float8
 
 
-class _Finder(Visitor):
+class _SmallFloatFinder(Visitor):
     """Whether a program has values of the small types at all."""
 
     def __init__(self, small: Callable[[DataType], bool]) -> None:
@@ -139,7 +139,7 @@ class _Legalizer(Retyper):
 
 
 def _legalized(func: PrimFunc, small: Callable[[DataType], bool], promoted: DataType) -> PrimFunc:
-    finder = _Finder(small)
+    finder = _SmallFloatFinder(small)
     finder.visit(func.body)
     return func.with_body(_Legalizer(small, promoted).visit(func.body)) if finder.found else func
 

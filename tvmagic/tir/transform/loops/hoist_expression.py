@@ -125,7 +125,7 @@ class _Collector(ir.Visitor):
 
     @ir.handles(ir.For)
     def loop(self, node: ir.For) -> None:
-        self._inside(node, node.loop_var)
+        self._visit_inside(node, node.loop_var)
 
     @ir.handles(ir.AttrStmt)
     def attribute(self, node: ir.AttrStmt) -> None:
@@ -134,10 +134,10 @@ class _Collector(ir.Visitor):
             self.visit_children(node)
             return
         self.block_vars.add(var)
-        self._inside(node, var)
+        self._visit_inside(node, var)
         self.block_vars.discard(var)
 
-    def _inside(self, node: ir.Stmt, var: ir.Var) -> None:
+    def _visit_inside(self, node: ir.Stmt, var: ir.Var) -> None:
         self.active.append(_Loop(var, node))
         self.visit_children(node)
         self.done.append(self.active.pop())

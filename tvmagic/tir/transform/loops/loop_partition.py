@@ -130,16 +130,16 @@ class _Partitions(ir.Visitor):
     def loop(self, node: ir.For) -> None:
         if mentions(node.min, self.outer) or mentions(node.extent, self.outer):
             return
-        self._inside(node, node.loop_var, IntervalSet(node.min, node.min + node.extent - 1))
+        self._visit_inside(node, node.loop_var, IntervalSet(node.min, node.min + node.extent - 1))
 
     @ir.handles(ir.AttrStmt)
     def attribute(self, node: ir.AttrStmt) -> None:
         if launches_thread(node):
-            self._inside(node, node.node.var, IntervalSet(ir.IntImm(node.value.dtype, 0), node.value - 1))
+            self._visit_inside(node, node.node.var, IntervalSet(ir.IntImm(node.value.dtype, 0), node.value - 1))
         else:
             self.visit_children(node)
 
-    def _inside(self, node: ir.Stmt, var: ir.Var, domain: Any) -> None:
+    def _visit_inside(self, node: ir.Stmt, var: ir.Var, domain: Any) -> None:
         self.hints[var] = self.relax[var] = domain
         self.visit_children(node)
         del self.hints[var], self.relax[var]
@@ -306,9 +306,9 @@ class _Partitioner(ir.StmtMutator):
             done = self.partition(node, node.loop_var, node.min, last, node.body, False)
             if done is not None:
                 return done
-        return self._inside(self.hints, node, node.loop_var, IntervalSet(node.min, last))
+        return self._visit_inside(self.hints, node, node.loop_var, IntervalSet(node.min, last))
 
-    def _inside(self, domains: dict[ir.Var, Any], node: ir.Stmt, var: ir.Var, domain: Any) -> ir.Stmt:
+    def _visit_inside(self, domains: dict[ir.Var, Any], node: ir.Stmt, var: ir.Var, domain: Any) -> ir.Stmt:
         domains[var] = domain
         new = self.visit_children(node)
         del domains[var]
@@ -325,7 +325,7 @@ class _Partitioner(ir.StmtMutator):
                 return done
         # the threads of a block must not part at a condition
         domains = self.relax if thread_rank(node.node.thread_tag)[0] == 1 else self.hints
-        return self._inside(domains, node, var, IntervalSet(zero, node.value - 1))
+        return self._visit_inside(domains, node, var, IntervalSet(zero, node.value - 1))
 
     # ------------------------------------------------------------------ one loop
 
@@ -359,8 +359,8 @@ class _Partitioner(ir.StmtMutator):
         if node.kind in _CONSTANT_KINDS and not all(isinstance(e, ir.IntImm) for e in (begin - low, end - begin, rest)):
             return None
         # 5. three loops, of which some may be left out
-        before = self._part(node, var, low, begin - low, body, before_sure)
-        after = self._part(node, var, end, rest, body, after_sure)
+        before = self._subloop(node, var, low, begin - low, body, before_sure)
+        after = self._subloop(node, var, end, rest, body, after_sure)
         if self.analyzer.can_prove(greater_equal(begin, end)):
             return convert_ssa(ir.SeqStmt.flatten(before, after))
         inner = _ConditionEliminator(conditions, holds).visit(body)
@@ -375,7 +375,7 @@ class _Partitioner(ir.StmtMutator):
     def _unrolled(self, node: Any, var: ir.Var, low: ir.PrimExpr, high: ir.PrimExpr, body: ir.Stmt) -> ir.Stmt:
         return ir.For(var, low, high - low + 1, ir.ForKind.UNROLLED, self.start(body), span=node.span)
 
-    def _part(
+    def _subloop(
         self, node: Any, var: ir.Var, first: ir.PrimExpr, extent: ir.PrimExpr, body: ir.Stmt, sure: bool | None
     ) -> Any:
         """The loop over some values from `first` on; None if there is none of them."""
@@ -386,9 +386,9 @@ class _Partitioner(ir.StmtMutator):
     ) -> ir.PrimExpr:
         """That `var`, which runs from `low` to `high`, is in the part from `begin` to before `end`."""
         condition: ir.PrimExpr = ir.IntImm("bool", 1)
-        if not self._same(begin, low):
+        if not self._is_equal(begin, low):
             condition = logical_and(condition, greater_equal(var, begin))
-        if not self._same(end, high + 1):
+        if not self._is_equal(end, high + 1):
             condition = logical_and(condition, less(var, end))
         return condition
 
@@ -431,7 +431,7 @@ class _Partitioner(ir.StmtMutator):
         highs = [s.max_value for s in (a, b) if s.has_upper_bound()]
         return any(self.analyzer.can_prove(less(high, low)) for low in lows for high in highs)
 
-    def _same(self, a: ir.PrimExpr, b: ir.PrimExpr) -> bool:
+    def _is_equal(self, a: ir.PrimExpr, b: ir.PrimExpr) -> bool:
         return a is b or self.analyzer.can_prove(equal(a, b))
 
     def _begin(self, middle: Any, low: ir.PrimExpr, high: ir.PrimExpr) -> tuple[ir.PrimExpr, bool | None]:
@@ -439,7 +439,7 @@ class _Partitioner(ir.StmtMutator):
         if not middle.has_lower_bound():
             return low, None
         begin = self.analyzer.simplify(middle.min_value)
-        if self._same(begin, low):
+        if self._is_equal(begin, low):
             return begin, None
         inside = self.facts.can_prove(less_equal(begin, high + 1))
         known = begin if inside else minimum(begin, high + 1)
@@ -459,7 +459,7 @@ class _Partitioner(ir.StmtMutator):
         sure = self.facts.can_prove(less_equal(begin, end))
         known = end if sure else maximum(end, begin)
         rest = self.analyzer.simplify(high - known + 1)
-        if self._same(middle.max_value, high):
+        if self._is_equal(middle.max_value, high):
             return known, rest, None
         if self.analyzer.can_prove(greater_equal(high - end + 1, 0)):
             return known, rest, sure

@@ -12,7 +12,7 @@ from tvmagic.tir.transform.declaration import tir_pass
 _next_number = 0
 
 
-def _number() -> int:
+def _next_id() -> int:
     global _next_number
     _next_number += 1
     return _next_number - 1
@@ -48,7 +48,7 @@ class _Rules:
 
 
 def _marked(func: ir.PrimFunc, rules: _Rules) -> ir.PrimFunc:
-    number = _number()
+    number = _next_id()
     loops = _Loops()
     loops.visit(func.body)
     body = _Marks(loops.found, rules).visit(func.body)
@@ -80,11 +80,11 @@ class _Loops(ir.Visitor):
 
     @ir.handles(ir.For)
     def outermost(self, node: ir.For) -> None:
-        self._inside(node, 0, False)
+        self._visit_loop(node, 0, False)
 
-    def _inside(self, node: ir.For, depth: int, in_parallel: bool) -> int:
+    def _visit_loop(self, node: ir.For, depth: int, in_parallel: bool) -> int:
         """Look at one loop; gives its height."""
-        loop = self.found[node] = _Loop(_number(), depth, in_parallel=in_parallel)
+        loop = self.found[node] = _Loop(_next_id(), depth, in_parallel=in_parallel)
         # a parallel loop can be measured as a whole, but an outermost one's inside as well, as in TVM
         inside = in_parallel or (depth > 0 and node.kind is ir.ForKind.PARALLEL)
         loop.height = self._height(node.body, depth, inside)
@@ -98,13 +98,13 @@ class _Loops(ir.Visitor):
             branches = [stmt.then_case] if stmt.else_case is None else [stmt.then_case, stmt.else_case]
             return max([self._height(branch, depth, in_parallel) for branch in branches])
         if isinstance(stmt, ir.For):
-            return self._inside(stmt, depth + 1, in_parallel) + 1
+            return self._visit_loop(stmt, depth + 1, in_parallel) + 1
         if not isinstance(stmt, ir.SeqStmt):
             return 0
         loops = [part for part in stmt.seq if isinstance(part, ir.For)]
         height = 0
         for loop in loops:  # a loop counts as at least as high as those before it, as in TVM
-            height = self.found[loop].height = max(height, self._inside(loop, depth + 1, in_parallel))
+            height = self.found[loop].height = max(height, self._visit_loop(loop, depth + 1, in_parallel))
             self.found[loop].has_siblings = len(loops) > 1
         return height + 1 if loops else 0
 

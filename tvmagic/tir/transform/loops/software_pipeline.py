@@ -99,7 +99,7 @@ def _realized(block: ir.Block, predicate: ir.PrimExpr | None = None) -> ir.Block
 # ---------------------------------------------------------------------------- what may be reordered
 
 
-def _apart(a: ir.BufferRegion | None, b: ir.BufferRegion | None, analyzer: Analyzer) -> bool:
+def _is_disjoint(a: ir.BufferRegion | None, b: ir.BufferRegion | None, analyzer: Analyzer) -> bool:
     """Whether two regions of one memory have no element in common."""
     if a is None or b is None or a.buffer is not b.buffer:
         return False
@@ -142,7 +142,7 @@ class _Dependences:
                 for p in first.get(data, ()):
                     for q in second.get(data, ()):
                         moved = None if q is None else ir.substitute(q, later)
-                        if not _apart(p, moved, self.analyzer):
+                        if not _is_disjoint(p, moved, self.analyzer):
                             return True
         return False
 
@@ -199,7 +199,7 @@ def _versions(buffer: ir.Buffer, parts: Sequence[_Part], doubled: bool) -> int:
             writer.order < user.order
             and writer.stage < user.stage
             and any(
-                not _apart(p, q, analyzer)
+                not _is_disjoint(p, q, analyzer)
                 for p in writer.written[data]
                 for q in (*user.read.get(data, ()), *user.written.get(data, ()))
             )

@@ -428,7 +428,7 @@ def lane_by_lane(loop: ir.For) -> set[ir.Stmt]:
     return decider.scalar
 
 
-class _Whole(_Vectorizer):
+class _ScalarForm(_Vectorizer):
     """Notes whether a statement keeps its scalar form."""
 
     def __init__(self, loop: ir.For) -> None:
@@ -442,7 +442,7 @@ class _Whole(_Vectorizer):
 
 def at_once(loop: ir.For) -> ir.Stmt | None:
     """The body of a loop from 0 to a constant for all its iterations at once; None if a part of it keeps its scalar form."""
-    vectorizer = _Whole(loop)
+    vectorizer = _ScalarForm(loop)
     body = vectorizer.visit(loop.body)
     return None if vectorizer.scalar else body
 

@@ -12,7 +12,7 @@ from tvmagic.tir.transform.with_analyzer import is_true
 MESSAGE = "OUT OF THE BOUNDS"
 
 
-class _Accesses(ir.Visitor):
+class _AccessCollector(ir.Visitor):
     """The accesses of a statement that happen whenever it runs."""
 
     def __init__(self) -> None:
@@ -41,19 +41,19 @@ class _Checker(ir.StmtMutator):
 
     @ir.handles(ir.BufferStore)
     def store(self, node: ir.BufferStore) -> ir.Stmt:
-        accesses = _Accesses()
+        accesses = _AccessCollector()
         accesses.visit(node)
         condition: ir.PrimExpr = ir.IntImm("bool", 1)
         for access in accesses.found:
             for index, size in zip(access.indices, access.buffer.shape):
                 if index.dtype.is_scalar:
-                    condition = logical_and(condition, self._inside(index, size))
+                    condition = logical_and(condition, self._inside_condition(index, size))
         if is_true(condition):
             return node
         failure = ir.AssertStmt(condition, MESSAGE, ir.Evaluate(1), node.span)
         return ir.IfThenElse(condition, node, failure, node.span)
 
-    def _inside(self, index: ir.PrimExpr, size: ir.PrimExpr) -> ir.PrimExpr:
+    def _inside_condition(self, index: ir.PrimExpr, size: ir.PrimExpr) -> ir.PrimExpr:
         index = cast("int64", self.analyzer.simplify(index))
         size = cast("int64", self.analyzer.simplify(size))
         return logical_and(greater_equal(index, ir.IntImm("int64", 0)), less(index, size))

@@ -32,13 +32,13 @@ def checked_indices(
         return indices
     return tuple(
         [
-            index if _inside(index, extent, analyzer) else _checked(buffer, index, extent, axis, shape, node)
+            index if _is_inside(index, extent, analyzer) else _checked(buffer, index, extent, axis, shape, node)
             for axis, (index, extent) in enumerate(zip(indices, shape))
         ]
     )
 
 
-def _inside(index: PrimExpr, extent: PrimExpr, analyzer: Analyzer) -> bool:
+def _is_inside(index: PrimExpr, extent: PrimExpr, analyzer: Analyzer) -> bool:
     if is_call(index, "tir.checked_index"):
         return True
     if index.dtype.is_vector:

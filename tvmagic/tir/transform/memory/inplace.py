@@ -8,12 +8,12 @@ from tvmagic import ir
 from tvmagic.ir import Stmt
 
 
-class _Unsafe(Exception):
+class NotApplicable(Exception):
     pass
 
 
 class _InPlace(ir.Visitor):
-    """Raises `_Unsafe` unless every access is `target[i] = f(source[i])`.
+    """Raises `NotApplicable` unless every access is `target[i] = f(source[i])`.
 
     Each place of the target is taken to be written once, as in programs made from schedules.
     """
@@ -26,12 +26,12 @@ class _InPlace(ir.Visitor):
     @ir.handles(ir.Var)
     def var(self, var: ir.Var) -> None:
         if var is self.target or var is self.source:
-            raise _Unsafe  # used in a way that cannot be followed
+            raise NotApplicable  # used in a way that cannot be followed
 
     @ir.handles(ir.AttrStmt)
     def attribute(self, node: ir.AttrStmt) -> None:
         if node.attr_key in ("extern_scope", "volatile_scope"):
-            raise _Unsafe
+            raise NotApplicable
         self.visit_children(node)
 
     @ir.handles(ir.BufferStore)
@@ -50,9 +50,9 @@ class _InPlace(ir.Visitor):
     @ir.handles(ir.BufferLoad)
     def read(self, node: ir.BufferLoad) -> None:
         if node.buffer.data is self.target or self.nesting:
-            raise _Unsafe
+            raise NotApplicable
         if node.buffer.data is self.source and not _same_place(self.store, node):
-            raise _Unsafe
+            raise NotApplicable
         self.nesting += 1
         self.visit_children(node)
         self.nesting -= 1
@@ -71,7 +71,7 @@ def works_in_place(stmt: Any, target: ir.Var, source: ir.Var) -> bool:
     checker = _InPlace(target, source)
     try:
         checker.visit(stmt)
-    except _Unsafe:
+    except NotApplicable:
         return False
     return True
 

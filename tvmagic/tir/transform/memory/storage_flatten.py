@@ -223,7 +223,7 @@ class _StorageFlattener(AnalyzerMutator):
             )
         return storage
 
-    def _place(self, node: ir.BufferLoad | ir.BufferStore) -> tuple[ir.Buffer, tuple[ir.PrimExpr, ...]]:
+    def _flat_location(self, node: ir.BufferLoad | ir.BufferStore) -> tuple[ir.Buffer, tuple[ir.PrimExpr, ...]]:
         indices = ir.mutate_all(self.visit, node.indices)
         buffer, indices = self._unwrap(node.buffer, indices)
         storage = self._find(buffer)
@@ -245,7 +245,7 @@ class _StorageFlattener(AnalyzerMutator):
 
     @ir.handles(ir.BufferLoad)
     def load(self, node: ir.BufferLoad) -> ir.PrimExpr:
-        flat, indices = self._place(node)
+        flat, indices = self._flat_location(node)
         new = ir.BufferLoad(flat, indices, node.predicate, node.span)
         return ir.Cast(node.dtype, new, node.span) if node.dtype.is_bool else new
 
@@ -255,7 +255,7 @@ class _StorageFlattener(AnalyzerMutator):
         value = self.visit(node.value)
         if value.dtype.is_bool:
             value = ir.Cast(stored_dtype(value.dtype), value, node.span)
-        flat, indices = self._place(node)
+        flat, indices = self._flat_location(node)
         new: ir.Stmt = ir.BufferStore(flat, value, indices, node.predicate, node.span)
         for buffer in self.accessed:
             new = self._bound(buffer, new)

@@ -310,7 +310,7 @@ class _Rewriter(ir.Mutator):
         for entries in self.at.values():
             for entry in entries:
                 first = entry.allocs[0].body
-                if isinstance(first, ir.DeclBuffer) and _alike(entry) and not entry.parts:
+                if isinstance(first, ir.DeclBuffer) and _is_uniform(entry) and not entry.parts:
                     self.declared.add(first.buffer)
         return self.attach(None, self.visit(body))
 
@@ -326,7 +326,7 @@ class _Rewriter(ir.Mutator):
             size = ir.IntImm(first.extents[0].dtype, -(-entry.bits // entry.element.bits))
             return ir.Allocate(entry.var, entry.element, (size,), True, body, span=first.span)
         dtype = max((a.dtype for a in entry.allocs), key=lambda d: d.lanes)
-        if _alike(entry):
+        if _is_uniform(entry):
             if isinstance(first.body, ir.DeclBuffer):
                 body = ir.DeclBuffer(self.visit_buffer_use(first.body.buffer), body, first.body.span)
             return ir.Allocate(entry.var, dtype, first.extents, first.condition, body, span=first.span)
@@ -449,7 +449,7 @@ def _merge_special(entries: list[_Entry]) -> None:
             )
 
 
-def _alike(entry: _Entry) -> bool:
+def _is_uniform(entry: _Entry) -> bool:
     """Whether all allocations that share the memory have one type and one size."""
     first = entry.allocs[0]
     return all(

@@ -223,7 +223,7 @@ class AllreduceFinder(ir.Visitor):
             self.unread.add(result.data)
         if group.size > 1:
             for i, (result, source) in enumerate(zip(results, sources)):
-                self._place(i, result, source.dtype, group, form, node)
+                self._allocate_result(i, result, source.dtype, group, form, node)
 
     def _result(self, arg: ir.PrimExpr, node: ir.Evaluate) -> ir.Buffer:
         if isinstance(arg, ir.Cast):  # bool as it is stored
@@ -280,7 +280,7 @@ class AllreduceFinder(ir.Visitor):
             )
         return Group.of(mine, others)
 
-    def _place(
+    def _allocate_result(
         self, i: int, result: ir.Buffer, dtype: ir.DataType, group: Group, form: Form, node: ir.Evaluate
     ) -> None:
         """The buffer of result number `i`, and where in it a thread finds what its group has reduced to."""

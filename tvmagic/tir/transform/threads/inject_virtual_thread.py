@@ -254,11 +254,11 @@ class _ThreadInjector(ir.Mutator):
         condition = self.visit(node.condition)
         if self._must_inject():
             return self.inject(node)
-        then_case = self._part(node.then_case)
-        else_case = None if node.else_case is None else self._part(node.else_case)
+        then_case = self._visit_apart(node.then_case)
+        else_case = None if node.else_case is None else self._visit_apart(node.else_case)
         return node.with_(condition=condition, then_case=then_case, else_case=else_case)
 
-    def _part(self, node: ir.Stmt) -> ir.Stmt:
+    def _visit_apart(self, node: ir.Stmt) -> ir.Stmt:
         before, self.has_loop = self.has_loop, False
         new = self.visit(node)
         self.has_loop |= before
@@ -266,7 +266,7 @@ class _ThreadInjector(ir.Mutator):
 
     @ir.handles(ir.SeqStmt)
     def sequence(self, node: ir.SeqStmt) -> ir.Stmt:
-        parts = ir.mutate_all(self._part, node.seq)
+        parts = ir.mutate_all(self._visit_apart, node.seq)
         return node if parts is node.seq else ir.SeqStmt.flatten(*parts)
 
     @ir.handles(ir.While)

@@ -42,7 +42,7 @@ class _Stages(ir.StmtMutator):
     @ir.handles(ir.For)
     def loop(self, node: ir.For) -> ir.Stmt:
         if node.kind is ir.ForKind.THREAD_BINDING:
-            return self._apart(node)
+            return self._visit_alone(node)
         self.loops.append(node)
         new = self.visit_children(node)
         self.loops.pop()
@@ -51,11 +51,11 @@ class _Stages(ir.StmtMutator):
     @ir.handles(ir.BlockRealize)
     def realize(self, node: ir.BlockRealize) -> ir.Stmt:
         if node.block.annotations.get(_KEY) is None:
-            return self._apart(node)
+            return self._visit_alone(node)
         note("stage", f"the block `{node.block.name_hint}` loads before it stores", node=node)
         return self._with_loads(self._divided(node))
 
-    def _apart(self, node: ir.Stmt) -> ir.Stmt:
+    def _visit_alone(self, node: ir.Stmt) -> ir.Stmt:
         loops, self.loops = self.loops, []
         new = self.visit_children(node)
         self.loops = loops

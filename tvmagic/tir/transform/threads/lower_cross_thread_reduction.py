@@ -86,14 +86,14 @@ class _Reduction:
     def _init(self, mine: list[ir.Buffer]) -> ir.Stmt:
         starts = self.found.reducer.identity_element
         body = ir.SeqStmt.flatten(*[ir.BufferStore(b, start, (0,)) for b, start in zip(mine, starts)])
-        block = ir.Block((), (), _whole(mine), self._name("in_thread_init"), body, span=self.realize.span)
+        block = ir.Block((), (), _scalar_regions(mine), self._name("in_thread_init"), body, span=self.realize.span)
         return ir.BlockRealize((), True, block, self.realize.span)
 
     def _in_thread(self, mine: list[ir.Buffer]) -> ir.BlockRealize:
         block = self.realize.block
         results = {s.buffer: b for s, b in zip(self.found.updates, mine)}
         body = _IntoBuffers(results).visit(block.body)
-        new = block.replace(writes=_whole(mine), name_hint=self._name("in_thread"), body=body, init=None)
+        new = block.replace(writes=_scalar_regions(mine), name_hint=self._name("in_thread"), body=body, init=None)
         return self.realize.replace(block=new)
 
     def _cross_thread(self) -> ir.Stmt:
@@ -105,9 +105,12 @@ class _Reduction:
         name, span = self._name("cross_thread"), self.realize.span
         if self.mine is not None:
             return ir.BlockRealize(
-                (), True, ir.Block((), _whole(self.mine), _whole(self.all), name, body, span=span), span
+                (),
+                True,
+                ir.Block((), _scalar_regions(self.mine), _scalar_regions(self.all), name, body, span=span),
+                span,
             )
-        new = ir.Block(block.iter_vars, block.reads, _whole(self.all), name, body, span=span)
+        new = ir.Block(block.iter_vars, block.reads, _scalar_regions(self.all), name, body, span=span)
         return ir.BlockRealize(self.realize.iter_values, True, new, span)
 
     def _write_back(self) -> ir.Stmt:
@@ -123,7 +126,7 @@ class _Reduction:
             stores.append(ir.BufferStore(update.buffer, ir.BufferLoad(result, (0,)), indices))
             writes.append(ir.substitute(regions[update.buffer], fresh))
         name, body = self._name("write_back"), ir.SeqStmt.flatten(*stores)
-        new = ir.Block(iters, _whole(self.all), writes, name, body, span=span)
+        new = ir.Block(iters, _scalar_regions(self.all), writes, name, body, span=span)
         return ir.BlockRealize([value for _, value in kept], self._condition(), new, span)
 
     def _condition(self) -> ir.PrimExpr:
@@ -141,7 +144,7 @@ def _reduce_scope(reducer: ir.CommReducer, body: ir.Stmt) -> ir.Stmt:
     return ir.AttrStmt(reducer, "reduce_scope", nothing, body)
 
 
-def _whole(buffers: Sequence[ir.Buffer]) -> list[ir.BufferRegion]:
+def _scalar_regions(buffers: Sequence[ir.Buffer]) -> list[ir.BufferRegion]:
     return [ir.BufferRegion(b, [ir.Range.from_min_extent(0, 1)]) for b in buffers]
 
 

@@ -155,7 +155,7 @@ class _Planner(ir.Visitor):
     @ir.handles(ir.AttrStmt)
     def attribute(self, node: ir.AttrStmt) -> None:
         if node.attr_key == "double_buffer_write":
-            found = self._take() + self._inside(node.body, None)
+            found = self._take() + self._plan_body(node.body, None)
             halves = [a.data is node.node and a.kind == WRITE for a in found]
             self._step(node, [replace(a, to_other_half=True) if half else a for a, half in zip(found, halves)])
             return
@@ -167,13 +167,13 @@ class _Planner(ir.Visitor):
             self.threads.append(node.node.var)
         outermost, self.in_kernel = not self.in_kernel, True
         if outermost:
-            self._inside(node.body, None)  # the end of a kernel is a barrier itself
+            self._plan_body(node.body, None)  # the end of a kernel is a barrier itself
             self.in_kernel = False
             self.threads = []
         else:
             self.visit(node.body)
 
-    def _inside(self, body: ir.Stmt, loop: ir.For | ir.While | None) -> list[_Access]:
+    def _plan_body(self, body: ir.Stmt, loop: ir.For | ir.While | None) -> list[_Access]:
         """Plan the sequence of `body`; what it leaves visible around it."""
         outer, self.steps = self.steps, []
         self.visit(body)
@@ -186,7 +186,7 @@ class _Planner(ir.Visitor):
         self.visit(node.extent)
         self.domains[node.loop_var] = ir.Range.from_min_extent(node.min, node.extent)
         # behind the loop the half that its last iteration wrote is read
-        inside = [replace(a, to_other_half=False) if a.to_other_half else a for a in self._inside(node.body, node)]
+        inside = [replace(a, to_other_half=False) if a.to_other_half else a for a in self._plan_body(node.body, node)]
         self._step(node, self._take() + inside)
 
     @ir.handles(ir.IfThenElse)
@@ -196,7 +196,7 @@ class _Planner(ir.Visitor):
         self.conditions += 1
         for side in (node.then_case, node.else_case):
             if side is not None:
-                found += self._inside(side, None)
+                found += self._plan_body(side, None)
         self.conditions -= 1
         self._step(node, _if_at_all(found))
 
@@ -205,7 +205,7 @@ class _Planner(ir.Visitor):
         self.visit(node.condition)
         found = self._take()
         self.conditions += 1
-        found += self._inside(node.body, node)
+        found += self._plan_body(node.body, node)
         self.conditions -= 1
         self._step(node, _if_at_all(found))
 

@@ -143,7 +143,7 @@ class _Own(ir.Mutator):
             )
         return self.kept.get(node, node)
 
-    def _place(self, node: ir.BufferLoad | ir.BufferStore) -> tuple[ir.PrimExpr, ...]:
+    def _shifted_indices(self, node: ir.BufferLoad | ir.BufferStore) -> tuple[ir.PrimExpr, ...]:
         (index,) = node.indices
         index, first = self.visit(index), self.moved[node.buffer.data][1]
         first = cast(index.dtype.with_lanes(1), first)
@@ -155,13 +155,15 @@ class _Own(ir.Mutator):
     def load(self, node: ir.BufferLoad) -> ir.PrimExpr:
         if node.buffer.data not in self.moved:
             return self.visit_children(node)
-        return node.replace(buffer=self.buffer(node.buffer), indices=self._place(node))
+        return node.replace(buffer=self.buffer(node.buffer), indices=self._shifted_indices(node))
 
     @ir.handles(ir.BufferStore)
     def store(self, node: ir.BufferStore) -> ir.Stmt:
         if node.buffer.data not in self.moved:
             return self.visit_children(node)
-        return node.replace(buffer=self.buffer(node.buffer), indices=self._place(node), value=self.visit(node.value))
+        return node.replace(
+            buffer=self.buffer(node.buffer), indices=self._shifted_indices(node), value=self.visit(node.value)
+        )
 
     @ir.handles(ir.DeclBuffer)
     def declaration(self, node: ir.DeclBuffer) -> ir.Stmt:

@@ -58,7 +58,7 @@ class _Unifier(ir.Mutator):
         known = self.axes.get(tag)
         if known is None:
             known = self.axes[tag] = ir.Var(tag, domain.extent.dtype), domain
-        elif not self._same(domain, known[1]):
+        elif not self._is_equal(domain, known[1]):
             raise TVMagicError(
                 f"two loops of one kernel are bound to `{tag}`, of {known[1].extent} and of {domain.extent} iterations",
                 node=node,
@@ -77,7 +77,7 @@ class _Unifier(ir.Mutator):
                 )
         return body
 
-    def _same(self, one: ir.Range, other: ir.Range) -> bool:
+    def _is_equal(self, one: ir.Range, other: ir.Range) -> bool:
         return all(
             self.analyzer.can_prove_equal(a if a.dtype is b.dtype else cast(b.dtype, a), b)
             for a, b in ((one.min, other.min), (one.extent, other.extent))

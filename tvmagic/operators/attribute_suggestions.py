@@ -1,4 +1,4 @@
-"""What somebody means who asks an operator for an attribute that it does not have."""
+"""Suggestions for unknown attributes of an operator."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _MEANT = {
 }
 
 
-class Asked:
+class AttributeSuggestions:
     """An operator's answer to names that are not its own."""
 
     if not TYPE_CHECKING:  # for a type checker an operator has its own attributes alone

@@ -1,4 +1,4 @@
-"""Which outputs a TensorIR function may leave elements of without a value, as a scatter does."""
+"""Outputs of a TensorIR function that may have elements without a value, as after a scatter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Saved modules read again: an object file, an archive, a shared library."""
+"""Load saved modules: an object file, an archive, a shared library."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ from tvmagic.operators.measure import numpy_baseline
 from tvmagic.operators.operator import Operator, Version
 from tvmagic.operators.races import refuse_races
 from tvmagic.passes import Record, recording
-from tvmagic.tune.alone import alone
 from tvmagic.tune.candidate import replay
+from tvmagic.tune.measurement_lock import alone
 from tvmagic.tune.problem import Problem
 from tvmagic.tune.timing import interleaved
 from tvmagic.tune.trial import Trial

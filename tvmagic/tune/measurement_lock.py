@@ -21,19 +21,19 @@ _PAUSE = 5e-4  # seconds between two tries
 @contextlib.contextmanager
 def together() -> Iterator[bool]:
     """`with together():` nobody measures meanwhile. Gives whether the lock was had."""
-    with _held(exclusive=False) as had:
+    with _locked(exclusive=False) as had:
         yield had
 
 
 @contextlib.contextmanager
 def alone() -> Iterator[bool]:
     """`with alone():` no other worker on this machine builds or measures meanwhile. Gives whether the lock was had."""
-    with _held(exclusive=True) as had:
+    with _locked(exclusive=True) as had:
         yield had
 
 
 @contextlib.contextmanager
-def _held(exclusive: bool) -> Iterator[bool]:
+def _locked(exclusive: bool) -> Iterator[bool]:
     try:
         import fcntl
     except ImportError:  # no such locks on this system: measurements may meet
