@@ -55,11 +55,14 @@ assert "__kernel" in str(notebook.asm(op, target="opencl"))
 print("done")
 """
 TUTORIALS = """
+from tests.support.origin_laws import table
 from tests.support.tutorials_lowered import lowered
 
-programs, failed = lowered()
+rows, failed = lowered(lambda op, version: table(op.passes(version)))
 assert not failed, failed
-assert len(programs) >= 58 and all(len(steps) > 5 for steps in programs.values()), sorted(programs)
+assert len(rows) >= 58 and all(len(steps) > 5 for steps in rows.values()), sorted(rows)
+lost = [f"{name}: {row.step} lost {row.lost[0]}" for name, steps in rows.items() for row in steps if row.lost]
+assert not lost, lost
 print("done")
 """
 
@@ -84,5 +87,5 @@ def test_operators_are_scheduled_lowered_and_shown() -> None:
 
 
 @pytest.mark.soak
-def test_all_operators_and_schedules_of_the_tutorials_are_lowered() -> None:
+def test_schedules_of_the_tutorials_are_lowered_and_lose_nothing() -> None:
     run_blocked(TUTORIALS, 600)

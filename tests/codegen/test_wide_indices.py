@@ -14,6 +14,7 @@ import pytest
 import tvmagic
 from tvmagic import codegen, te, tir
 from tvmagic.errors import TVMagicError
+from tvmagic.ir import post_order_visit, structural_equal
 from tvmagic.operators import operator
 from tvmagic.operators.scheduling import schedule
 from tvmagic.passes import recording
@@ -52,6 +53,26 @@ def test_sum_over_nearly_2_31_elements_reads_each_once() -> None:
     assert out[0] == 3
     built(array, out)
     assert out[0] == 31
+
+
+SKIP = tir.Evaluate(0)
+
+
+def attributes(body: Any) -> list[Any]:
+    found: list[Any] = []
+    post_order_visit(body, lambda node: found.append(node) if getattr(node, "attr_key", "") == "fit_int32" else None)
+    return found
+
+
+def test_the_attribute_of_widened_indices_parses_to_an_equal_one() -> None:
+    n = te.var("n")
+    A = te.placeholder((n,), "uint8", name="A")
+    B = te.compute((n,), lambda i: A[i] + SEVEN, name="B")
+    s = te.create_schedule(B.op)
+    s[B].vectorize(s[B].split(B.op.axis[0], 64)[1])
+    last = codegen.last_program(tvmagic.lower(s, [A, B]))
+    (made,), (again,) = (attributes(program["main"].body) for program in (last, from_source(last.script())))
+    assert structural_equal(made.replace(body=SKIP), again.replace(body=SKIP), map_free_vars=True)
 
 
 EXAMPLES = {

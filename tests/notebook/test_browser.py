@@ -217,6 +217,16 @@ def test_a_line_of_the_schedule_leads_to_its_call(page: Any) -> None:
     assert "the call of step 3" in stepper.locator(".tm-follow").inner_text()
 
 
+def test_a_call_marks_the_loops_that_it_made(page: Any) -> None:
+    stepper = show(page, unrolled_record())
+    stepper.locator(".tm-cellsrc summary").click()
+    stepper.locator(".tm-cellsrc .tm-row", has_text=".split(").click()
+    hits = stepper.locator(".tm-view .tm-right.tm-hit")
+    assert hits.count() == 1 and "outer" in hits.first.inner_text(), "the loops of the split"
+    stepper.locator("li", has_text="VectorizeLoop").click()
+    assert stepper.locator(".tm-view .tm-hit").count() >= 1, "and what they became"
+
+
 def test_a_line_of_the_cell_is_followed_by_the_keyboard(page: Any, record: Record) -> None:
     stepper = show(page, record)
     stepper.locator(".tm-cellsrc summary").click()

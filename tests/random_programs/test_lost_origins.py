@@ -65,17 +65,26 @@ def assert_nothing_lost(record: Record, what: str) -> None:
 @pytest.mark.parametrize("cell", ["", STAGES, BLOCKS], ids=["plain", "te", "tensorir"])
 def test_schedules_of_dense_lose_nothing(cell: str) -> None:
     op = operator("dense", DENSE)
-    assert_nothing_lost(op.passes(schedule(op, cell) if cell else None, code=False), "dense")
+    version = schedule(op, cell) if cell else None
+    record = op.passes(version, code=False)
+    assert_nothing_lost(record, "dense")
+    *_, (_, recorded) = programs(record)
+    assert structural_equal(recorded, op.lower(version and version.schedule)), "recording changes no program"
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_schedules_of_kernels_lose_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kernel, tensors = kernel_named(name, monkeypatch)
-    with recording() as record:
+
+    def lowered() -> Any:
         sch = tir.Schedule(te.create_prim_func(tensors))
         kernel.schedule(kernels.Steps(sch))
-        tvmagic.lower(sch.mod)
+        return tvmagic.lower(sch.mod)
+
+    with recording() as record:
+        recorded = lowered()
     assert_nothing_lost(record, name)
+    assert structural_equal(recorded, lowered()), "recording changes no program"
 
 
 def lowered_stages(case: te_programs.Case) -> Any:
@@ -101,13 +110,15 @@ def test_random_schedules_lose_nothing(make: Callable[[int], Any], lower: Callab
     for seed in range(first, first + SEEDS):
         with recording() as record:
             try:
-                lower(make(seed))
+                recorded = lower(make(seed))
             except Exception as error:  # refused calls and programs are other tests' subject
                 assert (
                     isinstance(error, TVMagicError) or "refused" in str(error) or type(error).__module__ != "builtins"
                 ), error
                 continue
         assert_nothing_lost(record, f"{make.__module__} seed {seed}")
+        if done % 5 == 0:
+            assert structural_equal(recorded, lower(make(seed))), f"recording seed {seed} changes no program"
         done += 1
     assert done > SEEDS // 2
 
@@ -123,11 +134,3 @@ def test_a_pass_that_forgets_origins_is_noticed() -> None:
     with recording() as record:
         Forgetful(op.lower(None))
     assert table(record)[-1].lost
-
-
-def test_recorded_and_unrecorded_runs_give_equal_programs() -> None:
-    op = operator("dense", DENSE)
-    for cell in (STAGES, BLOCKS):
-        version = schedule(op, cell)
-        recorded = list(programs(op.passes(version, code=False)))[-1][1]
-        assert structural_equal(recorded, op.lower(version.schedule))

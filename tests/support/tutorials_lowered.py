@@ -14,7 +14,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +47,13 @@ def steps_of(op: Any, version: Any) -> list[tuple[str, str]]:
     return [(step.name, str(step.after)) for step in op.passes(version)]
 
 
-def lowered() -> tuple[dict[str, list[tuple[str, str]]], dict[str, str]]:
-    """All steps of all versions of all operators, and the cells that failed."""
+def lowered(look: Callable[[Any, Any], Any] = steps_of) -> tuple[dict[str, Any], dict[str, str]]:
+    """What `look` gives for each version of each operator, such as its steps, and the cells that failed."""
     from IPython.core.interactiveshell import InteractiveShell
 
     from tvmagic.operators import Operator
 
-    found: dict[str, list[tuple[str, str]]] = {}
+    found: dict[str, Any] = {}
     failed: dict[str, str] = {}
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
         InteractiveShell.clear_instance()
@@ -67,7 +67,7 @@ def lowered() -> tuple[dict[str, list[tuple[str, str]]], dict[str, str]]:
         for name, op in shell.user_ns.items():
             if isinstance(op, Operator) and not name.startswith("_"):
                 for version in (op.version("plain"), *op.versions.values()):
-                    found[f"{path.stem[:2]} {name} {version.name}"] = steps_of(op, version)
+                    found[f"{path.stem[:2]} {name} {version.name}"] = look(op, version)
     return found, failed
 
 

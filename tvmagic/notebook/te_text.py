@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Span
+from tvmagic.ir.origins import own_origins
 from tvmagic.notebook.text import LineOrigins, Program, node_program
 
 _MARKS = {1: " bound to a thread", 5: " unrolled", 6: " vectorized", 7: " parallel", 8: " tensorized"}
@@ -35,13 +36,20 @@ def stages_program(sch: Any, ranges: Mapping[Any, Any] | None = None) -> Program
         origin: LineOrigins = ((span.source, span.line),) if span is not None else ()
         lines.append(f"stage {stage.op.name}: {place}")
         origins.append(origin)
-        numbers.append(stage.origins())
+        loads = [number for value in _values(stage.op) for number in own_origins(value)]
+        numbers.append((*stage.origins(), *dict.fromkeys(loads)))
         loops = [iv.span.origin if iv.span is not None else 0 for iv in stage.leaf_iter_vars]
         numbers += [(n, *Span.parts_of(n, 1)) if n else () for n in loops]
         for line in _loop_lines(stage, ranges):
             lines.append(line)
             origins.append(origin)
     return Program(lines, "classic", origins, numbers)
+
+
+def _values(op: Any) -> Iterable[Any]:
+    """The expressions that an operation computes, if it has some."""
+    body = getattr(op, "body", ())
+    return body if isinstance(body, (list, tuple)) else ()
 
 
 def stage_lines(stage: Any, ranges: Mapping[Any, Any] | None = None) -> list[str]:

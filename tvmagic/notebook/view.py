@@ -113,13 +113,28 @@ class View:
 
     def followed(self, group: int) -> set[int]:
         """The groups whose lines are marked when a line of `group` is followed: what it comes from, and what became of it."""
+        own = {t for t in self.groups[group] if t >= 0}
+        return self._groups_with(_reached(own, lambda t: self.parents[t]) | self._became(own))
+
+    def made_by(self, step: StepView) -> set[int]:
+        """The groups whose lines hold what a step made, such as the loops of a split, or what became of that."""
+        if step.before is None or step.after is None:
+            return set()
+        before, after = [
+            {t for g in self.texts[n].threads if g >= 0 for t in self.groups[g] if t >= 0}
+            for n in (step.before, step.after)
+        ]
+        return self._groups_with(self._became(after - before))
+
+    def _became(self, threads: set[int]) -> set[int]:
         made: dict[int, list[int]] = {}
         for thread, above in enumerate(self.parents):
             for parent in above:
                 made.setdefault(parent, []).append(thread)
-        own = [t for t in self.groups[group] if t >= 0]
-        family = _reached(own, lambda t: self.parents[t]) | _reached(own, lambda t: made.get(t, ()))
-        return {n for n, threads in enumerate(self.groups) if any((t if t >= 0 else ~t) in family for t in threads)}
+        return _reached(threads, lambda t: made.get(t, ()))
+
+    def _groups_with(self, threads: set[int]) -> set[int]:
+        return {n for n, group in enumerate(self.groups) if any((t if t >= 0 else ~t) in threads for t in group)}
 
     def search(self, query: str) -> list[int]:
         """The numbers of the steps after which `query` occurs in the program, in order."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvmagic.codegen.text.symbols import symbol_of
@@ -120,6 +120,15 @@ class AssemblyLines:
         """The lines of the assembly (from 0) that come from one line of the source."""
         return [i for i, own in enumerate(self.line_of) if own == line]
 
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """The lines of the assembly."""
+        return self.assembly
+
+    def with_lines(self, lines: Iterable[int], origins: Iterable[int]) -> AssemblyLines:
+        """Return the same text with other lines and origins."""
+        return replace(self, line_of=tuple(lines), origins=tuple(origins))
+
 
 _LOCATION = re.compile(r"\s*\.loc\s+\d+\s+(\d+)(?:\s+(\d+))?")
 _LABEL = re.compile(r"^[\w.$\"]+:")
@@ -148,11 +157,11 @@ def lines_of_assembly(source: str, text: str, origins: Mapping[Point, int] | Non
         kept.append(row)
         instruction = row.startswith(("\t", " ")) and not row.lstrip().startswith(".")
         lines.append(current if instruction else 0)
-        found.append(_load_at((lines[-1], column), origins))
+        found.append(load_at((lines[-1], column), origins))
     return AssemblyLines(source, tuple(kept), tuple(lines), tuple(found))
 
 
-def _load_at(point: Point, origins: Mapping[Point, int] | None) -> int:
+def load_at(point: Point, origins: Mapping[Point, int] | None) -> int:
     """The origin at a point; 0 for the first one of a line, which is that of its statement and of its operations."""
     return origins.get(point, 0) if origins is not None and point[1] > 1 else 0
 
@@ -167,6 +176,17 @@ class LLVMText(str):
     source: str
     line_of: tuple[int, ...]
     origins: tuple[int, ...]
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """The lines of the text."""
+        return tuple(self.splitlines())
+
+    def with_lines(self, lines: Iterable[int], origins: Iterable[int]) -> LLVMText:
+        """Return the same text with other lines and origins."""
+        found = LLVMText(self)
+        found.source, found.line_of, found.origins = self.source, tuple(lines), tuple(origins)
+        return found
 
 
 _NODE = re.compile(r"(!\d+) = (.*)")
@@ -198,7 +218,7 @@ def lines_of_llvm(source: str, text: str, origins: Mapping[Point, int] | None = 
     found = LLVMText("\n".join([*program, *([""] if kept else []), *kept]) + "\n")
     rest = (0,) * (len(kept) + bool(kept))
     found.source, found.line_of = source, (*[line for line, _ in points[: len(program)]], *rest)
-    found.origins = (*[_load_at(point, origins) for point in points[: len(program)]], *rest)
+    found.origins = (*[load_at(point, origins) for point in points[: len(program)]], *rest)
     return found
 
 

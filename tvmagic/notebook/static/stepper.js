@@ -473,6 +473,14 @@ class Stepper {
     return groups.map((threads) => threads.some((t) => family.has(t < 0 ? ~t : t)));
   }
 
+  /** For each group of threads whether one of them is among `own` or comes from one. */
+  whatBecameOf(own) {
+    const made = this.data.parents.map(() => []);
+    this.data.parents.forEach((above, k) => above.forEach((p) => made[p].push(k)));
+    const family = reached(own, made);
+    return this.data.groups.map((threads) => threads.some((t) => family.has(t < 0 ? ~t : t)));
+  }
+
   follow(textNumber, line) {
     const text = this.data.texts[textNumber];
     const f = this.state.follow;
@@ -484,12 +492,22 @@ class Stepper {
   followPlace(source, line) {
     const call = this.data.steps.findIndex((step) => step.kind === "schedule" && step.place === `${source}, line ${line}`);
     if (call >= 0) this.go(call);
-    this.followFrom({ text: null, line: -1, thread: -1, places: [`${source}\n${line}`], strong: true });
+    this.followFrom({ text: null, line: -1, thread: -1, made: this.madeAt(source, line), places: [`${source}\n${line}`], strong: true });
+  }
+
+  /** The threads of the loops and statements that the calls on a line of a cell made. */
+  madeAt(source, line) {
+    const members = (text) => this.data.texts[text].h.flatMap((group) => (group < 0 ? [] : this.data.groups[group].filter((t) => t >= 0)));
+    const calls = this.data.steps.filter((step) => step.kind === "schedule" && step.place === `${source}, line ${line}` && step.b !== null && step.a !== null);
+    return calls.flatMap((step) => {
+      const before = new Set(members(step.b));
+      return members(step.a).filter((t) => !before.has(t));
+    });
   }
 
   followFrom(follow) {
     const among = ([source, at]) => follow.places.includes(`${source}\n${at}`);
-    follow.family = this.family(follow.thread);
+    follow.family = follow.made?.length ? this.whatBecameOf(follow.made) : this.family(follow.thread);
     follow.telling = new Map();
     follow.origins = new Set(this.data.origins.map((_, k) => k).filter((k) => k && this.data.origins[k].some(among)));
     this.state.follow = follow;

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.errors import ScheduleError
-from tvmagic.ir import IterVar, PrimExpr, ProducerLoad, Range, Reduce, Select, Var, post_order_visit, substitute
+from tvmagic.ir import IterVar, PrimExpr, ProducerLoad, Range, Reduce, Select, Span, Var, post_order_visit, substitute
 from tvmagic.ir.equal import structural_equal
 from tvmagic.ir.ops import logical_and, make_zero
 from tvmagic.passes import user_span
@@ -21,6 +21,7 @@ from tvmagic.te.schedule.message_passing import (
     pass_up_index,
 )
 from tvmagic.te.schedule.stage import Stage
+from tvmagic.te.schedule.stage_state import note_made_of
 from tvmagic.te.tensor import BaseComputeOp, ComputeOp, Operation, ScanOp, Tensor, TensorComputeOp
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def cache_read(sch: Schedule, tensor: Tensor, scope: str, readers: Any) -> Tenso
     for stage, op in new_ops:
         stage.op = op
     replace_dataflow(sch, replaced)
+    note_made_of(cache.op, *[stage.origin_op for stage, _ in new_ops])
     copy = insert_stage(sch, cache.op, source_stage, after=True)
     copy.set_scope(scope)
     if _is_state(sch, source_stage.op):
@@ -152,7 +154,7 @@ class _Relayout:
                     hint="call cache_write before the reduction is split or fused",
                     code="te.cache_write.reduction_rearranged",
                 )
-            axis = IterVar(self.ranges[iv], iv.var.copy_with_suffix(".c"), iv.iter_type)
+            axis = IterVar(self.ranges[iv], iv.var.copy_with_suffix(".c"), iv.iter_type, span=Span.made_of(iv))
             self.axes.append(axis)
             values[iv] = iv.var
             self.to_axes[iv.var] = axis.var
@@ -242,5 +244,6 @@ def _relayout_tensor_compute(stage: Stage, op: TensorComputeOp, scope: str) -> _
 
 def _replace_original(sch: Schedule, stage: Stage, new: _Rewritten, scope: str) -> None:
     replace_dataflow(sch, dict(zip(stage.op.outputs, new.reader.outputs)))
+    note_made_of(new.op, stage.origin_op)
     restart_loops(stage, new.reader)
     insert_stage(sch, new.op, stage, after=False).set_scope(scope)

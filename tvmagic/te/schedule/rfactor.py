@@ -21,6 +21,7 @@ from tvmagic.te.schedule.message_passing import (
 )
 from tvmagic.te.schedule.relations import Masks, is_const
 from tvmagic.te.schedule.stage import Stage
+from tvmagic.te.schedule.stage_state import note_loops_made_of, note_made_of
 from tvmagic.te.tensor import ComputeOp, Tensor
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ def rfactor(sch: Schedule, tensor: Tensor, axis: ir.IterVar, factor_axis: int = 
     # 3. one that reduces them over this axis
     final = _final_op(stage, op, reduce, factored, parts.ranges[axis], axis, place)
     # 4. a stage for the first; the second replaces the reduction in its stage and in its readers
+    note_made_of(factored, stage.origin_op)
+    note_loops_made_of(final.axis, op.axis)
     insert_stage(sch, factored, stage, after=False)
     replace_dataflow(sch, dict(zip(stage.op.outputs, final.outputs)))
     restart_loops(stage, final)
@@ -124,11 +127,11 @@ class _Parts:
     def factored_op(self, reduce: ir.Reduce, place: int) -> ComputeOp:
         """The operation that computes the partial reductions."""
         op, axis = self.op, self.axis
-        new_axis = ir.IterVar(self.ranges[axis], axis.var, ir.IterVar.DataPar)
+        new_axis = ir.IterVar(self.ranges[axis], axis.var, ir.IterVar.DataPar, span=ir.Span.made_of(axis))
         axes = [*op.axis[:place], new_axis, *op.axis[place:]]
         kept = [iv for iv in op.reduce_axis if iv not in self.touched]
         kept += [
-            ir.IterVar(self.ranges[iv], iv.var, iv.iter_type, iv.thread_tag)
+            ir.IterVar(self.ranges[iv], iv.var, iv.iter_type, iv.thread_tag, ir.Span.made_of(iv))
             for iv in self.stage.leaf_iter_vars
             if iv in self.touched and iv is not axis
         ]
@@ -153,7 +156,7 @@ def _final_op(
     stage: Stage, op: ComputeOp, reduce: ir.Reduce, factored: ComputeOp, range_: ir.Range, axis: ir.IterVar, place: int
 ) -> ComputeOp:
     """The operation that reduces the partial reductions."""
-    reduced = ir.IterVar(range_, axis.var.name + ".v", ir.IterVar.CommReduce)
+    reduced = ir.IterVar(range_, axis.var.name + ".v", ir.IterVar.CommReduce, span=ir.Span.made_of(axis))
     axes = plain_axes(stage.op.output(0).shape)
     indices: list[Any] = [iv.var for iv in axes]
     indices.insert(place, reduced.var)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tvmagic import ir
 from tvmagic.errors import ScheduleError, a_thing, visible
 from tvmagic.ir.constants import largest_integer
+from tvmagic.ir.node import note_parents
 from tvmagic.ir.numpy_types import as_flag, as_integer
 from tvmagic.ir.prim_expr import number_text
 from tvmagic.ir.query import variables_in
@@ -24,6 +25,20 @@ if TYPE_CHECKING:
 
 
 _PARTS = ("result", "init", "read", "memory")  # the statements of a stage that are followed
+
+
+def note_made_of(op: Operation, *sources: Operation) -> None:
+    """Keep in the open record that the statements of `op` compute what those of other operations do or did."""
+    count = len(_PARTS) * 8
+    for made, *above in zip(ir.Span.parts_of(op.origin, count), *[ir.Span.parts_of(s.origin, count) for s in sources]):
+        note_parents(made, *above)
+
+
+def note_loops_made_of(axes: Sequence[ir.IterVar], sources: Sequence[ir.IterVar]) -> None:
+    """Keep in the open record that each of some axes is an axis of another operation anew."""
+    for made, source in zip(axes, sources):
+        if made.span is not None and source.span is not None:
+            note_parents(made.span.origin, source.span.origin)
 
 
 class StageState(ir.Identified):

@@ -51,7 +51,7 @@ def _checked(func: ir.PrimFunc, at_once: bool) -> ir.PrimFunc:
     if found.fits is None:
         return func
     _note("kept int32 for calls with sizes that it holds, and int64 for others", found.sizes)
-    return func.with_body(ir.AttrStmt(ir.StringImm("indices"), FIT_INT32, found.fits, func.body))
+    return func.with_body(ir.AttrStmt("indices", FIT_INT32, found.fits, func.body))
 
 
 def _note(outcome: str, suspects: Iterable[Suspect]) -> None:
