@@ -8,6 +8,7 @@ import pathlib
 from typing import Any
 
 import pytest
+from refusals import refuses
 
 from tvmagic.errors import TVMagicError
 
@@ -27,7 +28,7 @@ def test_sources_know_their_place() -> None:
     (function,) = source.as_ast().body
     assert isinstance(function, ast.FunctionDef) and function.name == "inside"
     assert Source("1 + 2").full_source == "1 + 2"
-    with pytest.raises(TVMagicError, match="cannot be found"):
+    with refuses("script.source_not_found"):
         Source(3)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from refusals import refuses
 from schedule_behaviour import loops, parse, same_results, schedule
 
 from tvmagic.ir import PrimFunc
@@ -100,7 +101,7 @@ def test_buffers_of_a_block_are_given_by_number_by_name_or_as_they_are() -> None
 
 def test_what_depends_on_the_order_is_refused_without_checks_as_well() -> None:
     sch = Schedule(parse(ROW_SUMS), enable_check=False)
-    with pytest.raises(ScheduleError, match="is not data parallel"):
+    with refuses("schedule.loop_not_parallel", error=ScheduleError):
         sch.parallel(loops(sch, "B")[1])
     with pytest.raises(ScheduleError):
         sch.decompose_reduction(sch.get_block("B"), sch.split(loops(sch, "B")[1], [2, None])[1])
