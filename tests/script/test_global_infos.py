@@ -79,5 +79,5 @@ def test_lookup_counts_within_a_kind() -> None:
 
 @pytest.mark.parametrize("infos", ["3", '{"vdevice": I.vdevice("llvm")}', '{"vdevice": [1]}', '{"vdevice": ["llvm"]}'])
 def test_what_is_no_list_of_infos_is_refused(infos: str) -> None:
-    with pytest.raises(TVMagicError, match="global infos"):
+    with refuses("module.global_infos_not_a_list", "script.module.global_infos_not_a_mapping"):
         from_source(f"@I.ir_module\nclass M:\n    I.module_global_infos({infos})")

@@ -422,7 +422,7 @@ def test_places_in_deep_expressions() -> None:
 def test_broadcast_is_a_node() -> None:
     assert isinstance(value("T.Broadcast(n, 4)"), ir.Broadcast)
     assert isinstance(value("T.Broadcast(value=n, lanes=4)"), ir.Broadcast)
-    with pytest.raises(DiagnosticError, match="two lanes or more"):
+    with refuses("expression.wrong_broadcast", error=DiagnosticError):
         value("T.Broadcast(n, 1)")
 
 
