@@ -18,7 +18,6 @@ QUICK := tests/test_levels.py tests/test_private_names.py tests/ir/test_properti
   tests/compat/test_topi_indexing.py tests/notebook/test_mistakes.py tests/cases
 # The package whose tests `make quick` runs without tvmagic/compat; `make soak` runs all of them so.
 CORE := tests/ir
-# The tests start some hundred processes: where none keeps what it compiled, the whole takes half as long again.
 unexport PYTHONDONTWRITEBYTECODE
 # What is installed in `.venv`: what a demo needs, JupyterLab also, or everything. More includes less.
 DEMO := $(VENV)/.demo

@@ -60,8 +60,16 @@ class Site(NamedTuple):
 
 @functools.cache
 def trees() -> dict[Path, ast.Module]:
-    """Return the syntax trees of the package by file."""
-    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
+    """Return the syntax trees of the files that can raise errors."""
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
+    return {path: ast.parse(text) for path, text in texts.items() if "rror" in text or "code" in text}
+
+
+@functools.cache
+def _nodes() -> dict[Path, list[ast.ClassDef | ast.FunctionDef | ast.Call]]:
+    """Return the classes, functions and calls of each file, in the order of a walk."""
+    kinds = (ast.ClassDef, ast.FunctionDef, ast.Call)
+    return {path: [n for n in ast.walk(tree) if isinstance(n, kinds)] for path, tree in trees().items()}
 
 
 def _name(node: ast.expr) -> str:
@@ -73,8 +81,8 @@ def error_classes() -> frozenset[str]:
     """Return the names of `TVMagicError`, its aliases and its subclasses."""
     bases = {
         (n.name, tuple(_name(b) for b in n.bases))
-        for tree in trees().values()
-        for n in ast.walk(tree)
+        for nodes in _nodes().values()
+        for n in nodes
         if isinstance(n, ast.ClassDef)
     }
     found = {"TVMagicError", "TVMError", "InternalError"}
@@ -105,12 +113,12 @@ def callees(package: str) -> frozenset[str]:
     """Return the names of the error classes and of the package's functions that forward a code."""
     functions = [
         n
-        for path, tree in trees().items()
+        for path, nodes in _nodes().items()
         if _package(path) == package
-        for n in ast.walk(tree)
+        for n in nodes
         if isinstance(n, ast.FunctionDef) and n.name != "__init__"
     ]
-    found = error_classes()
+    found = error_classes() | (callees("script") if package == "compat" else frozenset())  # hybrid scripts
     while new := {f.name for f in functions if f.name not in found and _forwards(f, found)}:
         found |= new
     return found
@@ -158,9 +166,9 @@ def sites() -> tuple[Site, ...]:
     Calls that pass the code of another error on (`code=error.code`) are left out.
     """
     found: list[Site] = []
-    for path, tree in trees().items():
+    for path, nodes in _nodes().items():
         names = callees(_package(path))
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.Call) and _name(node.func) in names and not _passes_on(node):
                 found.append(Site(path, node.lineno, _name(node.func), _codes(node), _message(node), node))
     return tuple(sorted(found, key=lambda s: (s.path, s.line, s.call.col_offset)))

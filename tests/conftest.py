@@ -18,6 +18,13 @@ import pytest
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
+# The tests start some hundred processes: where none keeps what it compiled, the whole takes half as long again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+# nbformat imports jsonschema, which prepares 38 grammars of this package in 1.5 s, for formats that no test looks at.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+
 
 def _calls(run: Callable[[], Any]) -> int:
     counted = 0

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import refuses
 from tools import needs
 
 import tvmagic
@@ -83,7 +84,7 @@ def test_exported_library_runs(ending: str, tmp_path: pathlib.Path) -> None:
     x, y = np.arange(5, dtype="float32"), np.zeros(5, "float32")
     loaded["scale"](x, y)
     np.testing.assert_array_equal(y, x * 2 + 1)
-    with pytest.raises(tvmagic.TVMagicError, match="`Y` has size 4"):
+    with refuses("call.size_mismatch", error=tvmagic.TVMagicError):
         loaded["scale"](x, np.zeros(4, "float32"))
 
 

@@ -49,6 +49,10 @@ def test_retired_codes_are_not_reused() -> None:
     assert not used.intersection(ERRORS.RETIRED)
 
 
+def test_page_lists_all_codes() -> None:
+    assert ERRORS.PAGE.read_text(encoding="utf-8") == ERRORS.page(), "run `python docs/errors.py`"
+
+
 def has_form(message: str) -> bool:
     """Return whether a message has one of the forms of errors and ends without a full stop."""
     start = message.startswith(("cannot ", "expected ")) or " must " in message or ", expected " in message

@@ -89,9 +89,9 @@ def test_inverse():
     tiled = IndexMap.from_func(lambda i, j: (i // 4, j, i % 4))
     back = tiled.inverse([16, 8])
     assert back.to_python_string() == "lambda axis0, axis1, axis2: (axis0 * 4 + axis2, axis1,)"
-    with pytest.raises(TVMagicError, match="inverse"):
+    with refuses("index_map.not_affine"):
         tiled.inverse([14, 8])
-    with pytest.raises(TVMagicError, match="inverse"):
+    with refuses("index_map.not_affine"):
         IndexMap.from_func(lambda i, j: i).inverse([4, 4])
     given = IndexMap.from_func(lambda i: i * 2, inverse_index_map=lambda i: i // 2)
     assert given.inverse([8]).to_python_string() == "lambda i: (i // 2,)"

@@ -14,10 +14,8 @@ import tvmagic
 from tvmagic import ascend
 from tvmagic.ascend import AscendError, AscGraph, AscNode, AxisType, Machine, Queue, ops
 from tvmagic.ascend.lifetimes import is_local, lifetimes
-from tvmagic.ascend.memory import assign_memory, place_of
-from tvmagic.ascend.npu import local_sizes
+from tvmagic.ascend.memory import place_of
 from tvmagic.ascend.sizes import Size
-from tvmagic.passes import recording
 
 
 def new(name: str, *sizes: int) -> AscGraph:
@@ -25,158 +23,6 @@ def new(name: str, *sizes: int) -> AscGraph:
     for number, size in enumerate(sizes or (4000,)):
         graph.create_axis(f"z{number}", size)
     return graph
-
-
-def impl(graph: AscGraph, result: int = 0) -> AscGraph:
-    return ascend.auto_schedule(graph)[result].groups[0].impls[0].graph
-
-
-def ids(graph: AscGraph) -> dict[str, tuple[int, int]]:
-    return {n.name: (n.y.mem.tensor_id, n.y.mem.reuse_id) for n in graph.nodes}
-
-
-def test_a_chain() -> None:
-    graph = new("chain")
-    ops.Output(ops.Store(ops.Abs(ops.Load(ops.Data(graph, "x")))), "y")
-    graph = impl(graph)
-    assert ids(graph) == {"x": (0, -1), "load_0": (2, 0), "abs_0": (3, 1), "store_0": (1, -1), "y": (1, -1)}
-    load, result, store = (graph.find_node(n).y for n in ("load_0", "abs_0", "store_0"))
-    assert (load.mem.alloc_type, load.mem.hardware, load.mem.position, load.que) == (
-        "Queue",
-        "UB",
-        "VECIN",
-        Queue(0, 2, 2),
-    )
-    assert (result.mem.position, result.que) == ("VECOUT", Queue(1, 2, 2))
-    assert (store.mem.alloc_type, store.mem.hardware, store.mem.position) == ("Global", "GM", "GM")
-
-
-def test_two_loads_into_one_node_lie_side_by_side() -> None:
-    graph = new("two")
-    x, y = ops.Load(ops.Data(graph, "x")), ops.Load(ops.Data(graph, "y"))
-    ops.Output(ops.Store(ops.Add(x, y)), "z")
-    graph = impl(graph)
-    assert ids(graph) == {
-        "x": (0, -1),
-        "y": (1, -1),
-        "load_0": (3, 0),
-        "load_1": (4, 0),
-        "add_0": (5, 1),
-        "store_0": (2, -1),
-        "z": (2, -1),
-    }
-    assert [graph.find_node(n).y.que.id for n in ("load_0", "load_1", "add_0")] == [0, 0, 1]
-    text = str(ascend.lower_graph(graph, {"z0t_size": 64, "z0Tb_size": 2}))
-    assert "load_0_local = T.decl_buffer((64,)" in text and "load_1_local = T.decl_buffer((64,)" in text
-
-
-def test_a_diamond() -> None:
-    """What is read by the same unit lies in a buffer; a load that two nodes read has a queue of its own."""
-    graph = new("diamond")
-    x = ops.Load(ops.Data(graph, "x"))
-    ops.Output(ops.Store(ops.Add(ops.Abs(x), ops.Exp(x))), "y")
-    graph = impl(graph)
-    facts = {n.name: (n.y.mem.position, n.y.que.id, n.y.buf.id, n.y.mem.reuse_id) for n in graph.nodes if is_local(n)}
-    assert facts == {
-        "load_0": ("VECIN", 0, -1, 0),
-        "abs_0": ("VECCALC", -1, 0, -1),
-        "exp_0": ("VECCALC", -1, 1, -1),
-        "add_0": ("VECOUT", 1, -1, 1),
-    }
-
-
-def test_a_reduction() -> None:
-    """Results of reductions in queues are not shared, the broadcast of one takes a buffer."""
-    graph = new("rows", 40, 300)
-    z1 = graph.axes[1]
-    x = ops.Load(ops.Data(graph, "x"))
-    ops.Output(ops.Store(ops.Sum(x, z1)), "total")
-    ops.Output(ops.Store(ops.Max(x, z1)), "most")
-    graph = impl(graph)
-    assert [graph.find_node(n).y.que.id for n in ("load_0", "sum_0", "max_0")] == [0, 1, 2]
-    assert all(graph.find_node(n).y.mem.position == "VECOUT" for n in ("sum_0", "max_0"))
-
-
-def test_a_queue_is_taken_again_but_not_the_one_used_just_before() -> None:
-    graph = new("again")
-    value = None
-    for number in range(5):
-        x = ops.Load(ops.Data(graph, f"x{number}"))
-        value = ops.Abs(x) if value is None else ops.Add(value, ops.Abs(x))
-    ops.Output(ops.Store(value), "y")
-    graph = impl(graph)
-    assert [n.y.que.id for n in graph.of_type("Load")] == [0, 1, 0, 1, 0]
-    assert [n.y.mem.reuse_id for n in graph.of_type("Load")] == [0, 1, 2, 3, 4]
-
-
-def test_an_elementwise_node_writes_over_what_it_alone_reads() -> None:
-    graph = new("over")
-    x = ops.Load(ops.Data(graph, "x"))
-    a = ops.Exp(ops.Abs(x))
-    ops.Output(ops.Store(ops.Add(a, ops.Neg(ops.Sqrt(ops.Abs(x))))), "y")
-    graph = impl(graph)
-    found = {n.name: n.y.buf.id for n in graph.nodes if n.y.buf.id >= 0}
-    assert found["exp_0"] == found["abs_0"] and found["neg_0"] == found["sqrt_0"] == found["abs_1"] != found["exp_0"]
-    assert graph.find_node("abs_0").y.que.id == -1  # never over what was loaded
-
-
-def many_results() -> AscGraph:
-    graph = new("results", 5000)
-    x, y = ops.Load(ops.Data(graph, "x")), ops.Load(ops.Data(graph, "y"))
-    a = ops.Abs(x)
-    b = ops.Exp(a)
-    c = ops.Add(ops.Mul(a, b), ops.Sub(b, a))
-    ops.Output(ops.Store(ops.Add(ops.Mul(c, y), ops.Mul(c, a))), "out")
-    return graph
-
-
-def test_a_result_takes_an_element_of_a_queue_that_is_free_while_it_lives() -> None:
-    """`abs_0` is done with before anything is stored, `exp_0` begins once `x` was used: no more memory is taken for them."""
-    hint = many_results()
-    with recording() as record:
-        graph = impl(hint)
-    shown = {n.name: (n.y.mem.alloc_type, n.y.que.id) for n in graph.nodes if n.y.mem.position == "VECCALC"}
-    assert shown["exp_0"] == ("Queue", graph.find_node("load_0").y.que.id)
-    assert any("takes an element of the queue of" in note.text for note in record.notes("ascend.reuse"))
-    check_memory(graph)
-    text = str(graph)
-    assert str(ascend.parse_graph(text)) == text and ascend.graph_text(graph, 2) == str(
-        ascend.parse_graph(ascend.graph_text(graph, 2))
-    )
-    sizes = {"z0t_size": 64, "z0Tb_size": 3}
-    assert local_sizes(graph, sizes)["q0"] == (256, 2)  # as large as it is for what is loaded alone
-    x, y = np.random.default_rng(0).uniform(-1, 1, (2, 5000)).astype("float32")
-    out = np.zeros_like(x)
-    tvmagic.build(ascend.lower_graph(ascend.parse_graph(text), sizes))(x, y, out)
-    np.testing.assert_allclose(out, ascend.evaluate(hint, [x, y])[0], rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("stores", [False, True])
-def test_more_tensors_than_queues_are_copied(stores: bool) -> None:
-    """Seven loads that all wait, or nine results that are all stored at the end."""
-    graph = new("many", 50, 40)
-    loads = [ops.Load(ops.Data(graph, f"x{i}")) for i in range(7 if not stores else 1)]
-    if stores:
-        values = [ops.Add(loads[0], ops.broadcast_to(ops.Scalar(graph, float(i)), graph.axes)) for i in range(9)]
-    else:
-        values = [loads[0]]
-        for x in loads:
-            values.append(ops.Add(ops.Abs(values[-1]), ops.Abs(x)))
-        values = [ops.Mul(values[-1], loads[0])]
-    for number, value in enumerate(values):
-        ops.Output(ops.Store(value), f"y{number}")
-    made = impl(graph)
-    copies = made.of_type("Ub2ub")
-    assert len(copies) >= 3
-    for position in ("VECIN", "VECOUT"):
-        assert len({n.y.que.id for n in made.nodes if n.y.mem.position == position}) <= 4
-    inputs = [np.random.default_rng(i).standard_normal((50, 40)).astype("float32") for i in range(len(loads))]
-    wanted = ascend.evaluate(graph, inputs)
-    outputs = [np.zeros_like(w) for w in wanted]
-    func = ascend.lower.lower_graphs(graph, [made], [dict.fromkeys(made.sizes, 17)], in_place=stores)
-    tvmagic.build(func)(*inputs, *outputs)
-    for got, want in zip(outputs, wanted, strict=True):
-        np.testing.assert_allclose(got, want, rtol=1e-5)
 
 
 def check_memory(graph: AscGraph) -> None:
@@ -234,19 +80,6 @@ def test_memory_of_random_graphs(seed: int) -> None:
 
 def _layout(node: AscNode) -> tuple[list[str], list[str], list[str]]:
     return [a.name for a in node.y.axis], list(map(str, node.y.repeats)), list(map(str, node.y.strides))
-
-
-def test_cached_results_have_one_buffer() -> None:
-    graph = new("cached", 40, 300)
-    z0, z1 = graph.axes
-    b = ops.Broadcast(ops.Load(ops.Data(graph, "b", [z1])), z0)
-    ops.Output(ops.Store(ops.Add(b, ops.Load(ops.Data(graph, "x")))), "y")
-    made = impl(graph)
-    made.find_node("load_0").sched.exec_condition = "cache_block_split_origin_brc_axis"
-    assign_memory(made)
-    assert made.find_node("load_0").y.que.buf_num == 1 and made.find_node("load_1").y.que.buf_num == 2
-    assert "    .exec_condition = cache_block_split_origin_brc_axis\n" in str(made)
-    assert str(ascend.parse_graph(str(made))) == str(made)
 
 
 # ---------------------------------------------------------------------------- offsets

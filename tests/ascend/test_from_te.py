@@ -8,7 +8,6 @@ from refusals import refuses
 from sampling import every
 from te_cells import CELLS, changed_cell, random_cell
 
-import tvmagic
 from tvmagic import ascend, te
 from tvmagic.ascend import AscendError, Machine
 from tvmagic.errors import DefectError, TVMagicError
@@ -64,90 +63,6 @@ def test_many_random_cells_compiled() -> None:
         run_both(operator("random", random_cell(seed)), threads=1)
 
 
-def test_graph_of_softmax() -> None:
-    graph = ascend.hint_graph(operator("softmax", CELLS["softmax"]))
-    assert [(a.name, str(a.size)) for a in graph.axes] == [("z0", "n"), ("z1", "37")]
-    assert [n.type for n in graph.nodes] == [
-        "Data",
-        "Load",
-        "Max",
-        "Broadcast",
-        "Sub",
-        "Exp",
-        "Sum",
-        "Broadcast",
-        "Div",
-        "Store",
-        "Output",
-    ]
-    assert graph.name == "softmax" and graph.find_node("X").attrs["array"] == "z0, z1"
-
-
-def test_what_is_shared_is_one_node() -> None:
-    x = te.placeholder((4, 8), name="x")
-    e = te.compute((4, 8), lambda i, j: te.exp(x[i, j]), name="e")
-    y = te.compute((4, 8), lambda i, j: te.exp(x[i, j]) * e[i, j] + 2.0, name="y")
-    graph = ascend.hint_graph([e, y])
-    assert len(graph.of_type("Load")) == len(graph.of_type("Exp")) == 1
-    assert [n.name for n in graph.of_type("Output")] == ["e", "y"]
-
-
-def test_a_computed_vector_is_computed_where_it_is_read() -> None:
-    """A broadcast stands behind the load: the exponential moves behind it."""
-    x, b = te.placeholder((4, 8), name="x"), te.placeholder((8,), name="b")
-    e = te.compute((8,), lambda j: te.exp(b[j]), name="e")
-    graph = ascend.hint_graph(te.compute((4, 8), lambda i, j: x[i, j] + e[j], name="y"), [b, x])
-    assert [n.name for n in graph.of_type("Data")] == ["b", "x"]
-    assert graph.of_type("Broadcast")[0].inputs[0].node.type == "Load"
-    assert graph.of_type("Exp")[0].inputs[0].node.type == "Broadcast"
-
-
-def test_arrays_keep_their_own_shapes() -> None:
-    x = te.placeholder((3, 1, 5), name="x")
-    y = te.compute((5, 1, 3), lambda i, o, j: x[j, o, i] * 2.0, name="y")
-    func = ascend.compile_graph(ascend.hint_graph(y))
-    assert [[int(s) for s in func.buffer_map[p].shape] for p in func.params] == [[3, 1, 5], [5, 1, 3]]
-    given, out = np.arange(15, dtype="float32").reshape(3, 1, 5), np.zeros((5, 1, 3), "float32")
-    tvmagic.build(func)(given, out)
-    np.testing.assert_array_equal(out, given.T * 2)
-
-
-def test_arrays_in_another_order_are_transposed_once() -> None:
-    """Most arrays have j outside: so has the graph, and the one that has not gets a Transpose."""
-    x, y = te.placeholder((40, 30), name="x"), te.placeholder((30, 40), name="y")
-    z = te.compute((30, 40), lambda j, i: te.exp(x[i, j]) + x[i, j] * y[j, i], name="z")
-    graph = ascend.hint_graph(z)
-    assert [n.type for n in graph.nodes][:5] == ["Data", "Data", "Load", "Transpose", "Load"]
-    assert graph.axes[0].size == 30 and len(graph.of_type("Transpose")) == 1
-    assert str(graph.find_node("x").y.axis) == "[z1, z0]" and graph.find_node("x").attrs["array"] == "z1, z0"
-
-
-def test_rows_that_are_read_at_indices_stay_rows() -> None:
-    """`others` and the output differ in the order of their axes: the table decides."""
-    cell = "others: float32[6, 9]\nT: float32[50, 6]\nI: int32[9]\nY[i, j] = T[I[i], j] + others[j, i]"
-    graph = ascend.hint_graph(operator("rows", cell))
-    assert [str(a.size) for a in graph.axes] == ["9", "6"]
-    assert graph.of_type("Transpose")[0].inputs[0].node.inputs[0].node.name == "others"
-
-
-def test_elements_that_are_read_at_indices_along_all_axes_have_one_more_of_one_element() -> None:
-    graph = ascend.hint_graph(operator("elements", CELLS["indices_of_elements"]))
-    (gather,) = graph.of_type("Gather")
-    assert [str(a.size) for a in graph.axes] == ["16", "1"]
-    assert [str(n) for n in gather.y.repeats] == ["16", "1"]
-    assert [str(n) for n in graph.find_node("T").y.repeats] == ["16", "50"]
-
-
-def test_a_repeated_array_is_transposed_before_it_is_repeated() -> None:
-    x, y = te.placeholder((20, 30, 4), name="x"), te.placeholder((30, 20), name="y")
-    z = te.compute((20, 30, 4), lambda i, j, k: x[i, j, k] + y[j, i], name="z")
-    graph = ascend.hint_graph(z)
-    step = ascend.auto_schedule(graph)[0].groups[0].hint
-    assert str(graph.of_type("Transpose")[0].inputs[0].node) == "broadcast_0: Broadcast"
-    (transpose,) = step.of_type("Transpose")
-    assert transpose.inputs[0].node.type == "Load" and str(transpose.y.repeats) == "[20, 30, 1]"
-
-
 def equals(
     outputs: list[te.Tensor], inputs: list[te.Tensor], arrays: list[np.ndarray], *wanted: np.ndarray
 ) -> ascend.AscGraph:
@@ -190,47 +105,47 @@ def test_a_select_by_an_index_is_a_concat() -> None:
 
 
 REFUSED = {
-    "a shift": ("X: float32[9]\nY[i] = X[i + 1]", r"`X\[i \+ 1\]` of `Y` reads at `i \+ 1`"),
-    "two orders": ("X: float32[4, 4]\nY[i, j] = X[i, j] + X[j, i]", r"`X\[j, i\]` of `Y` reads `X` along other axes"),
-    "a diagonal": ("X: float32[4, 4]\nY[i] = X[i, i]", r"`X\[i, i\]` of `Y` reads `X` along other axes"),
-    "a part": ("X: float32[9]\nfor i in range(5): Y[i] = X[i]", "reads 5 of 9 elements along `i`"),
-    "one element": ("X: float32[9]\nY[i] = X[i] - X[0]", r"`X\[0\]` of `Y` reads at `0`"),
-    "an index as a value": ("X: float32[9]\nY[i] = X[i] * i", "`i` of `Y` is used as a value"),
+    "a shift": ("X: float32[9]\nY[i] = X[i + 1]", "ascend.te_expression"),
+    "two orders": ("X: float32[4, 4]\nY[i, j] = X[i, j] + X[j, i]", "ascend.te_expression"),
+    "a diagonal": ("X: float32[4, 4]\nY[i] = X[i, i]", "ascend.te_expression"),
+    "a part": ("X: float32[9]\nfor i in range(5): Y[i] = X[i]", "ascend.te_expression"),
+    "one element": ("X: float32[9]\nY[i] = X[i] - X[0]", "ascend.te_expression"),
+    "an index as a value": ("X: float32[9]\nY[i] = X[i] * i", "ascend.te_expression"),
     "the wrong part": (
         "A: float32[8]\nB: float32[5]\nfor i in range(8): Y[i] = A[i] if i < 3 else B[i - 3]",
-        r"`A\[i\]` of `Y` reads 3 of 8 elements along `i`, not a whole dimension",
+        "ascend.te_expression",
     ),
     "the wrong place": (
         "A: float32[3]\nB: float32[5]\nfor i in range(8): Y[i] = A[i] if i < 3 else B[i - 2]",
-        r"`B\[i - 2\]` of `Y` reads at `i - 2`",
+        "ascend.te_expression",
     ),
     "a part as an output": (
         "A: float32[3]\nB: float32[5]\nZ[i] = exp(A[i])\nfor i in range(8): Y[i] = A[i] if i < 3 else B[i - 3]",
-        "`Z` of `Z` is an output, and its `i` a part of a longer axis",
+        "ascend.te_expression",
     ),
     "a sum over a part": (
         "A: float32[2, 3]\nB: float32[2, 5]\nfor b in range(2):\n    for i in range(8):\n"
         "        Y[b, i] = A[b, i] if i < 3 else B[b, i - 3]\nZ[b] += A[b, k]",
-        "`Z` of `Z` reduces `k`, a part of a longer axis",
+        "ascend.te_expression",
     ),
-    "a condition on two axes": ("X: float32[4, 4]\nY[i, j] = X[i, j] if i < j else 0", "`i` of `Y` is used as a value"),
-    "parts with holes": ("X: float32[4]\nY[i] = X[i] if i != 2 else 0", "`i` of `Y` is used as a value"),
+    "a condition on two axes": ("X: float32[4, 4]\nY[i, j] = X[i, j] if i < j else 0", "ascend.te_expression"),
+    "parts with holes": ("X: float32[4]\nY[i] = X[i] if i != 2 else 0", "ascend.te_expression"),
     "computed rows": (
         "X: float32[9, 4]\nI: int32[3]\nE[i, j] = exp(X[i, j])\nY[i, j] = E[I[i], j]",
-        r"`E\[I\[i\], j\]` of `Y` reads `E` at indices, which is computed",
+        "ascend.te_expression",
     ),
     "indices of two dimensions": (
         "X: float32[9, 4]\nI: int32[3]\nJ: int32[3]\nY[i] = X[I[i], J[i]]",
-        "at indices in two dimensions",
+        "ascend.te_expression",
     ),
     "rows and all": (
         "X: float32[3, 4]\nI: int32[3]\nY[i, j] = X[I[i], j] + X[i, j]",
-        "in which another expression reads it at indices",
+        "ascend.te_expression",
     ),
-    "steps": ("X: float32[3, 4]\nY[i, k] = cumsum(X[i, k], over=k)", "`Y_terms_cumsum` is made by `scan`"),
+    "steps": ("X: float32[3, 4]\nY[i, k] = cumsum(X[i, k], over=k)", "ascend.te_expression"),
     "another function": (
         "X: int32[9]\nY[i] = popcount(X[i])",
-        "calls `tir.popcount`, which a HintGraph has no node for",
+        "ascend.te_expression",
     ),
 }
 
@@ -238,7 +153,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_expressed_is_named_with_its_place(name: str) -> None:
     text, message = REFUSED[name]
-    with pytest.raises(AscendError, match=message) as raised:
+    with refuses(message, error=AscendError) as raised:
         ascend.hint_graph(operator("refused", text))
     assert raised.value.rule == "te-expression" and raised.value.span is not None
 

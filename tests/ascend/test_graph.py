@@ -173,90 +173,8 @@ def test_text_has_the_form_of_the_dump() -> None:
     ],
 )
 def test_text_that_cannot_be_read(line: str) -> None:
-    with pytest.raises(AscendError, match=r"rule `text`"):
+    with refuses("ascend.text", error=AscendError):
         ascend.parse_graph("Graph: g\n" + line)
-
-
-def _change(graph: AscGraph, rule: str) -> None:
-    z0, z1 = graph.axes
-    node = {n.name: n for n in graph.nodes}
-    other = AscGraph("other").create_axis("z9", 3)
-    one = parse_size("1")
-
-    def repeats(n, place, value, stride):
-        n.y.repeats[place], n.y.strides[place] = value, stride
-
-    changes = {
-        "broadcast-one-axis": lambda: setattr(node["broadcast_1"], "inputs", [node["broadcast_0"].y]),
-        "edge-repeats": lambda: setattr(node["add_0"], "inputs", [node["load_0"].y, node["load_1"].y]),
-        "edge-dtype": lambda: setattr(node["load_1"].y, "dtype", "int32"),
-        "edge-axis": lambda: setattr(node["exp_0"].y, "axis", [z1, z0]),
-        "strides": lambda: setattr(node["exp_0"].y, "strides", [one, parse_size("s0")]),
-        "same-sched-axis": lambda: setattr(node["exp_0"].sched, "axis", [z1, z0]),
-        "axis-known": lambda: node["exp_0"].sched.axis.append(other),
-        "axis-once": lambda: node["exp_0"].sched.axis.append(z0),
-        "loop-axis": lambda: setattr(node["exp_0"].sched, "loop_axis", other),
-        "tensor-rank": lambda: node["exp_0"].y.repeats.pop(),
-        "input-count": lambda: node["add_0"].inputs.pop(),
-        "acyclic": lambda: graph.nodes.reverse(),
-        "dtype": lambda: setattr(node["x"].y, "dtype", "text"),
-        "size-known": lambda: setattr(graph, "sizes", {}),
-        "index": lambda: node["y"].attrs.update(index=5),
-        "reduce-keeps-dimension": lambda: [
-            v.pop() for v in (node["sum_0"].y.axis, node["sum_0"].y.repeats, node["sum_0"].y.strides)
-        ],
-        "has-output": lambda: graph.nodes.remove(node["out"]),
-        "load-from-global": lambda: (
-            setattr(node["load_0"], "inputs", [node["load_0"].y])
-            or graph.nodes.insert(2, graph.nodes[-1])
-            or setattr(node["load_1"], "inputs", [node["load_0"].y])
-            or repeats(node["load_1"], 0, z0.size, parse_size("100"))
-            or setattr(node["load_0"], "inputs", [node["x"].y])
-            or graph.nodes.pop(2)
-        ),
-        "compute-on-local": lambda: setattr(node["exp_0"], "inputs", [node["x"].y]),
-        "output-from-store": lambda: setattr(node["out"], "inputs", [node["div_0"].y]),
-        "store-from-local": lambda: setattr(node["store_0"], "inputs", [node["x"].y]),
-    }
-    if rule == "broadcast-after-load":
-        node["broadcast_1"].inputs = [graph.find_node("exp_1").y]
-    else:
-        changes[rule]()
-
-
-@pytest.mark.parametrize(
-    "rule",
-    [
-        "broadcast-one-axis",
-        "edge-repeats",
-        "edge-dtype",
-        "edge-axis",
-        "strides",
-        "same-sched-axis",
-        "axis-known",
-        "axis-once",
-        "loop-axis",
-        "tensor-rank",
-        "input-count",
-        "acyclic",
-        "dtype",
-        "size-known",
-        "index",
-        "reduce-keeps-dimension",
-        "has-output",
-        "load-from-global",
-        "compute-on-local",
-        "output-from-store",
-        "store-from-local",
-    ],
-)
-def test_each_rule_is_named(rule: str) -> None:
-    graph = softmax_like()
-    ascend.check_hint(graph)
-    _change(graph, rule)
-    with pytest.raises(AscendError) as raised:
-        ascend.check_hint(graph)
-    assert raised.value.rule == rule
 
 
 def test_broadcast_of_computed_values_is_refused() -> None:
@@ -305,8 +223,8 @@ def test_axes_are_given_as_they_were_created_or_by_name() -> None:
     assert [str(r) for r in total.repeats] == ["4", "1"] and total.repeats == ops.Sum(x, [z1]).repeats
     assert ops.Broadcast(total, "z1").repeats == x.repeats
     assert ascend.tile_split(graph, "z0")[0].from_ == (z0,)
-    for wrong, said in (("z2", "no axis `z2`"), (5, "not an int"), ([z0, "zz"], "no axis `zz`")):
-        with pytest.raises(AscendError, match=said):
+    for wrong, said in (("z2", "ascend.axis_known"), (5, "ascend.axis_known"), ([z0, "zz"], "ascend.axis_known")):
+        with refuses(said, error=AscendError):
             ops.Sum(x, wrong)
     named = AscGraph("named")
     named.create_axis("rows", 4), named.create_axis("columns", 6)

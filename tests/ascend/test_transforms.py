@@ -114,31 +114,6 @@ def test_random_steps_move_no_element(seed: int) -> None:
         assert [a.name for a in graph.find_node(name).y.axis] == list(SIZES)
 
 
-@pytest.mark.parametrize(
-    ("sizes", "strides", "can"),
-    [
-        ([4, 6], [6, 1], True),
-        ([4, 6], [7, 1], False),
-        ([4, 6], [0, 0], True),
-        ([1, 6], [0, 1], False),
-        ([4, 1], [1, 0], False),
-        ([4, 3], [3, 1], False),
-        ([2, 6], [6, 1], True),
-        ([4, 6], [12, 2], True),
-        ([4, 6], [1, 4], False),
-        ([1, 1], [0, 0], True),
-    ],
-)
-def test_axes_that_a_tensor_steps_through_as_one(sizes: list[int], strides: list[int], can: bool) -> None:
-    """The outer one may be a part of its axis, the inner one not, of which rows would be missing."""
-    graph = AscGraph("two")
-    axes = [graph.create_axis("a", 4), graph.create_axis("b", 6)]
-    y = ops.Abs(ops.Load(ops.Data(graph, "x")))
-    y.repeats, y.strides = [Size.of(n) for n in sizes], [Size.of(0 if n == 1 else s) for n, s in zip(sizes, strides)]
-    assert mergeable(y, axes) is can
-    assert in_order(y, axes) and in_order(y, axes[::-1]) is (sizes == [1, 1])
-
-
 def test_axes_of_one_element_may_be_merged_from_anywhere() -> None:
     graph = AscGraph("ones")
     a, b, c = (graph.create_axis(name, size) for name, size in (("a", 4), ("b", 5), ("c", 6)))
@@ -149,23 +124,6 @@ def test_axes_of_one_element_may_be_merged_from_anywhere() -> None:
     wide = ops.Abs(ops.Load(ops.Data(graph, "w", sizes=[4, 5, 1])))
     with refuses("ascend.merge_neighbours", error=AscendError):
         ascend.apply_tensor_merge(wide.node, merged)
-
-
-def test_what_halves_and_merged_axes_say_of_tails() -> None:
-    graph = AscGraph("facts")
-    a, b = graph.create_axis("a", 7), graph.create_axis("b", 6, allow_unaligned_tail=False, allow_oversize_axis=True)
-    outer, inner = ascend.tile_split(graph, b, 4)
-    for half in (outer, inner):
-        assert (half.align, half.allow_unaligned_tail, half.allow_oversize_axis) == (1, False, True)
-    assert (str(outer.size), str(inner.size)) == ("2", "4") and a.align == -1
-    other = AscGraph("merged")
-    axes = [other.create_axis(n, 2, allow_unaligned_tail=n != "c") for n in "abcd"]
-    assert ascend.merge_axis(other, axes[:2]).allow_unaligned_tail
-    assert not ascend.merge_axis(other, axes[2:]).allow_unaligned_tail
-    with refuses("ascend.axis_transformed_once", error=AscendError):
-        ascend.merge_axis(other, axes[1:3])
-    with refuses("ascend.merge_count", error=AscendError):
-        ascend.merge_axis(AscGraph("none"), [])
 
 
 def test_a_split_of_what_has_one_element() -> None:
@@ -263,22 +221,3 @@ def test_loops_with_tails_reach_each_element_once(whole: int, tiles: list[int], 
     even = not symbolic and all(w % t == 0 for w, t in zip([whole, whole // tiles[0]], tiles))
     if even:  # what is known to have no shorter tail says so
         assert all(places.extent(loop)[1] == loop.size for loop in loops)
-
-
-def test_where_a_part_of_a_merged_axis_is() -> None:
-    graph = AscGraph("merged")
-    a, b, c = (graph.create_axis(name, size) for name, size in (("a", 4), ("b", 5), ("c", 6)))
-    merged = ascend.merge_axis(graph, [a, b, c])
-    places = Places(graph, to_ir, ZERO)
-    assert all(str(places.index(axis)) == "0" for axis in (a, b, c, merged))  # no loop is open
-    places.open[id(merged)] = m = SizeVar("m", "int32")
-    for number in range(120):
-        found = [evaluate(places.index(axis), {m: number}) for axis in (a, b, c)]
-        assert found == [number // 30, number // 6 % 5, number % 6]
-    strides = {id(a): Size.of(100), id(b): Size.of(10), id(c): Size.of(1)}
-    assert coefficient(strides, merged) == 1 and coefficient(strides, b) == 10 and coefficient({}, a) == 0
-    outer, inner = ascend.tile_split(graph, merged, 8)
-    assert (coefficient(strides, outer), coefficient(strides, inner)) == (8, 1)
-    outer.split_pair = None
-    with pytest.raises(AscendError, match="`abcT`"):
-        coefficient(strides, outer)

@@ -600,7 +600,7 @@ def test_9_rfactor_of_a_part_that_does_not_divide() -> None:
 
 def test_a_deep_move_of_first_values_alone() -> None:
     schedule = program("matmul").schedule()
-    with pytest.raises(TVMagicError, match="reduces"):
+    with refuses("cinn.compute_at.loop_reduces"):
         schedule.compute_at("B__reduce_init", schedule.get_loops("B")[2])
     nest = schedule.get_loops("B")
     with refuses("cinn.compute_at.already_inside"):
@@ -662,7 +662,11 @@ GUARDED = """{
 )
 def test_a_condition_of_ones_own_is_not_lost(step: Callable[[IRSchedule], object]) -> None:
     schedule = IRSchedule(GUARDED)
-    with pytest.raises(TVMagicError, match="condition"):
+    with refuses(
+        "cinn.compute_inline.refused",
+        "cinn.copy_transform_and_loop_info.condition_lost",
+        "cinn.schedule.block_may_be_skipped",
+    ):
         step(schedule)
     assert str(schedule) == GUARDED
 

@@ -42,7 +42,7 @@ def test_block_owns_elements_that_only_it_uses(bound: str, beside: str, fits: bo
         made.parallel(made.get_loops("T")[0])
         assert "parallel for (i" in made.text()
     else:
-        said = "a loop that is parallel runs its iterations at the same time, and those of `i` touch the same element of `T`"
+        said = "cinn.schedule.iterations_conflict"
         refused(made, lambda s: s.parallel(s.get_loops("T")[0]), said)
 
 
@@ -53,4 +53,4 @@ def test_parallel_refuses_tensor_of_two_blocks(line: str, fits: bool) -> None:
     if fits:
         made.parallel(made.get_loops("T")[0])
     else:
-        refused(made, lambda s: s.parallel(s.get_loops("T")[0]), "touch the same element of `T`")
+        refused(made, lambda s: s.parallel(s.get_loops("T")[0]), "cinn.schedule.iterations_conflict")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from handmade import module
+from refusals import refuses
 
 import tvmagic
 from tvmagic import codegen
@@ -206,7 +207,7 @@ def test_divisors(count: int) -> None:
     for values in itertools.product((0, 2, -3), repeat=count):
         given = np.array(values, "int32")
         if 0 in values:
-            with pytest.raises(TVMagicError, match="zero"):
+            with refuses("call.division_by_zero"):
                 built(given, out)
         else:
             built(given, out)
@@ -226,7 +227,7 @@ def test_divisors_of_lanes_that_are_off(count: int) -> None:
         for on in itertools.product((0, 1), repeat=count):
             given, taken = np.array(values, "int32"), np.array(on, "int32")
             if any(v == 0 and t for v, t in zip(values, on)):
-                with pytest.raises(TVMagicError, match="zero"):
+                with refuses("call.division_by_zero"):
                     built(given, taken, out)
             else:
                 built(given, taken, out)

@@ -147,10 +147,10 @@ def test_what_operators_take(table: dict[str, str], taken: bool) -> None:
 
 def test_numbers_of_arguments_are_said() -> None:
     for args, said in (
-        ([], "`fma` takes 3 arguments; here it makes `int32` of nothing"),
-        ([IntImm("int32", 1)], "`fma` takes 3 arguments; .*of `int32`"),
+        ([], "codegen.call_differs"),
+        ([IntImm("int32", 1)], "codegen.call_differs"),
     ):
-        with pytest.raises(BuildError, match=said):
+        with refuses(said, error=BuildError):
             check_call(Call("int32", "tir.fma", args))
     with refuses("codegen.call_differs", error=BuildError, names="`sqrt`"):
         check_call(Call("int32", "tir.sqrt", []))

@@ -11,7 +11,6 @@ from refusals import refuses
 
 import tvmagic
 from tvmagic import te, topi
-from tvmagic.errors import TVMagicError
 
 OPERATORS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "reshape": (lambda a: topi.reshape(a, (0, 5)), lambda x: x.reshape(0, 5)),
@@ -52,7 +51,7 @@ def test_arg_reductions_reject_symbolic_axes_without_elements(operator: Any) -> 
     a = te.placeholder((3, te.var("n")), name="A")
     b = operator(a, axis=1)
     built, found = tvmagic.build(te.create_schedule(b.op), [a, b]), np.full(3, 7, "int32")
-    with pytest.raises(TVMagicError, match="cannot compute `A_red_temp`: its reduction axis `k1` has no elements"):
+    with refuses("call.assertion_failed"):
         built(np.zeros((3, 0), "float32"), found)
     assert found.tolist() == [7, 7, 7]
     built(np.zeros((3, 2), "float32"), found)

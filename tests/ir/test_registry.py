@@ -1,6 +1,7 @@
 """Functions and attributes known by name, and renderers of errors in texts."""
 
 import pytest
+from refusals import refuses
 
 import tvmagic
 from tvmagic import ir, tir
@@ -14,7 +15,7 @@ def test_a_registered_function_is_part_of_a_program() -> None:
     again = ir.load_json(ir.save_json(found))
     assert again.name == "tests.add_one" and again(10) == 11
     assert ir.structural_equal(found, again)
-    with pytest.raises(tvmagic.TVMagicError, match=r"tests\.add_two"):
+    with refuses("global_function.unknown", error=tvmagic.TVMagicError):
         ir.EnvFunc.get("tests.add_two")
     registry.remove_global_func("tests.add_one")
 
@@ -39,7 +40,7 @@ def test_of_two_attributes_the_one_of_the_higher_level_stays() -> None:
     ir.register_op_attr("tir.tests_noted", "tests.note", 2, level=11)
     ir.register_op_attr("tir.tests_noted", "tests.note", 3)
     assert op.get_attr("tests.note") == 2
-    with pytest.raises(tvmagic.TVMagicError, match="already at level 11"):
+    with refuses("op.attribute_set_twice", error=tvmagic.TVMagicError):
         ir.register_op_attr("tir.tests_noted", "tests.note", 4, level=11)
     assert op.has_attr("tests.note") and not op.has_attr("tests.other")
 

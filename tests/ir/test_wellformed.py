@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from refusals import refuses
 
 from tvmagic import ir, tir
 from tvmagic.script import from_source
@@ -35,18 +36,18 @@ def loop(body: ir.Stmt, var: ir.Var = I, extent: int = 16) -> ir.Stmt:
 V = ir.IterVar((0, 16), "v")
 OTHER = ir.decl_buffer((16,), name="O")
 PROBLEMS = {
-    "undefined variable": (function(store(I)), "Invalid use of undefined variable i"),
+    "undefined variable": (function(store(I)), "i"),
     "past its scope": (
         function(tir.SeqStmt([loop(store(I)), store(I)])),
-        "The definition of i is no longer in-scope",
+        "i",
     ),
-    "nested definitions": (function(loop(loop(store(I)))), "multiple nested definitions of variable i"),
+    "nested definitions": (function(loop(loop(store(I)))), "i"),
     "definitions side by side": (
         function(tir.SeqStmt([loop(store(I)), loop(store(I))])),
-        "multiple definitions of variable i",
+        "i",
     ),
-    "a parameter twice": (function(tir.Evaluate(0), I, I), "multiple nested definitions of variable i"),
-    "undeclared buffer": (function(ir.BufferStore(OTHER, 0.0, [0])), "buffer `O`, which is not declared"),
+    "a parameter twice": (function(tir.Evaluate(0), I, I), "i"),
+    "undeclared buffer": (function(ir.BufferStore(OTHER, 0.0, [0])), "O"),
     "freed buffer": (
         function(
             tir.SeqStmt(
@@ -56,24 +57,24 @@ PROBLEMS = {
                 ]
             )
         ),
-        "buffer `O`, which is no longer in scope",
+        "O",
     ),
-    "a let in its own value": (function(tir.LetStmt(I, I + 1, tir.Evaluate(0))), "undefined variable i"),
+    "a let in its own value": (function(tir.LetStmt(I, I + 1, tir.Evaluate(0))), "i"),
     "loop variable past the bindings": (
         function(loop(block([], [whole(A)], store(I), I))),
-        "loop variable `i` is used inside block `b`",
+        "`b`",
     ),
     "bindings missing": (
         function(loop(block([], [whole(A)], store(V.var), I, axis=V).replace(iter_values=()))),
-        "block `b` has 1 iteration variables, 0 are bound",
+        "`b`",
     ),
     "block without bindings": (
         function(block([], [whole(A)], store(V.var), I, axis=V).block),
-        "run without bindings",
+        "`b`",
     ),
     "buffer that no region names": (
         function(loop(block([], [], store(V.var), I, axis=V))),
-        "block `b` writes buffer `A`, which its writes do not name",
+        "`A`",
     ),
     "access outside the region": (
         function(
@@ -87,21 +88,20 @@ PROBLEMS = {
                 )
             )
         ),
-        "block `b` writes buffer `A` outside the region of its writes",
+        "`A`",
     ),
     "parameter that holds no buffer": (
         function(tir.Evaluate(0)).replace(params=()),
-        "the buffer `A` is matched to no parameter",
+        "`A`",
     ),
 }
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_problems(name: str) -> None:
-    func, message = PROBLEMS[name]
-    with pytest.raises(ValueError) as error:
+    func, named = PROBLEMS[name]
+    with refuses("program.not_well_formed", error=ValueError, names=rf"(?<!\w){named}(?!\w)"):
         ir.verify_well_formed(func, check_regions=True)
-    assert message in str(error.value)
     assert not ir.verify_well_formed(func, assert_mode=False, check_regions=True)
     assert ir.find_problems(func)
 

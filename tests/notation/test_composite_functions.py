@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import refuses
 
 from tvmagic.errors import TVMagicError
 from tvmagic.operators import operator
@@ -344,7 +345,7 @@ def test_argmax_rejects_symbolic_axes_without_elements(text: str) -> None:
         schedule(op, f"{text}\n")
     assert op(np.ones((3, 2), "float32")).tolist() == [0, 0, 0]
     for call in (op, op.reference):
-        with pytest.raises(TVMagicError, match="cannot (compute `Y_argmax`|reduce over).* no elements"):
+        with refuses("call.assertion_failed", "te.empty_reduction"):
             call(np.ones((3, 1), "float32"))
     assert op(np.ones((0, 2), "float32")).shape == (0,)
 
@@ -409,20 +410,20 @@ def test_the_stages_can_be_scheduled_by_name() -> None:
 @pytest.mark.parametrize(
     "line, words",
     [
-        ("Y[i] = mean(N[i, j], over=j)", r"`N\[i, j\]` is int32; `mean` takes floats"),
-        ("Y[i] = mean(X[i, j])", "`j` is on the right side only"),
-        ("Y[i, j] = softmax(X[i, j], over=k)", "`k`"),
-        ("Y[()] = argmax(X[i, j], over=(i, j))", "`argmax` runs over one index, not 2"),
-        ("Y[i] = argmax(X[i, j], X[i, j], over=j)", "takes one expression, not 2"),
-        ("Y[i, j] = cumsum(X[i, j], axis=j)", "`cumsum`"),
-        ("Y[i, j] = cumsum(X[i, j] > 0.0, over=j)", r"`cummax\(X\[i, j\] > 0.0, over=j\)` for whether any is true"),
-        ("Y[i] += X[i, j] > 0.0", r"write `int32\(X\[i, j\] > 0.0\)` to count them, `max\(X\[i, j\] > 0.0, over=j\)`"),
-        ("Y[()] = sum(X[i, j] > 0.0, over=(i, j))", r"`max\(X\[i, j\] > 0.0, over=\(i, j\)\)` for whether any is true"),
-        ("Y[i] = softmax(X[i, j], over=j)", "`softmax` has a value for each `j`"),
+        ("Y[i] = mean(N[i, j], over=j)", "notation.not_a_float"),
+        ("Y[i] = mean(X[i, j])", "notation.index_only_on_right"),
+        ("Y[i, j] = softmax(X[i, j], over=k)", "notation.unused_index"),
+        ("Y[()] = argmax(X[i, j], over=(i, j))", "notation.several_indices"),
+        ("Y[i] = argmax(X[i, j], X[i, j], over=j)", "notation.wrong_argument_count"),
+        ("Y[i, j] = cumsum(X[i, j], axis=j)", "notation.unknown_argument"),
+        ("Y[i, j] = cumsum(X[i, j] > 0.0, over=j)", "notation.sum_of_bools"),
+        ("Y[i] += X[i, j] > 0.0", "notation.sum_of_bools"),
+        ("Y[()] = sum(X[i, j] > 0.0, over=(i, j))", "notation.sum_of_bools"),
+        ("Y[i] = softmax(X[i, j], over=j)", "notation.index_kept"),
     ],
 )
 def test_wrong_calls_are_told(line: str, words: str) -> None:
-    with pytest.raises(TVMagicError, match=words):
+    with refuses(words):
         operator("f", f"X: float32[6, 10]\nN: int32[6, 10]\n{line}")
 
 

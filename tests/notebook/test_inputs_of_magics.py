@@ -72,8 +72,8 @@ def test_pages_take_inputs(rows: Any, tmp_path: Any) -> None:
         ("mad", "name 'mad' is not defined; did you mean `made`"),
         ("1/0", "ZeroDivisionError"),
         ("'made('", "SyntaxError"),
-        ("3", "cannot use `--inputs 3`: it gives an int"),
-        ("wrong", "cannot use `--inputs wrong`: `ptr[i] <= ptr[i + 1]` does not hold at `i = 1`: 3 <= 2"),
+        ("3", "`--inputs 3`"),
+        ("wrong", "`ptr[i] <= ptr[i + 1]`"),
     ],
 )
 def test_wrong_inputs_are_told_at_the_argument(rows: Any, text: str, message: str) -> None:

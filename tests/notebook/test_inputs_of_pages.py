@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import refuses
 
 from tvmagic import notebook
-from tvmagic.errors import TVMagicError
 from tvmagic.operators import Operator, operator
 
 STATIC = Path(__file__).parents[2] / "tvmagic" / "notebook" / "static"
@@ -119,7 +119,7 @@ def test_pages_that_have_no_inputs_say_so(tmp_path: Path) -> None:
     assert "its inputs take 12.0 MiB, more than the 8 MiB that a page has" in data_of(page)["about"]
     unknown = operator("g", "X: float32[n]\nassert sum(X[i], over=i) == 12345\nY[i] = X[i]")
     data = data_of(notebook.page(unknown, tmp_path / "y.html"))
-    assert "no random input satisfies line 3: set `g.example_inputs`" in data["about"]
+    assert "`g.example_inputs`" in data["about"]
     assert json.loads(zlib.decompress(base64.b64decode(data["variants"][0])))["kernel"] is None
-    with pytest.raises(TVMagicError, match="cannot use `inputs`"):
+    with refuses("operator.assertion_failed"):
         notebook.page(unknown, tmp_path / "z.html", inputs={"X": np.zeros(3, "float32")})

@@ -44,7 +44,7 @@ def test_the_way_through_a_puzzle(shell: Any, progress: Path) -> None:
     wrong = shown(shell, "%%puzzle 1\ns[Y].split(s[Y].axis[0], nparts=16)")
     assert "not solved yet" in wrong.text() and "`factor` is how often the inner loop runs" in wrong.text()
     refused = shown(shell, "%%puzzle 1\ny = s[Y]\ny.split(16)").text()
-    assert "split takes either factor or nparts" in refused and "in %%puzzle 1, line 3:" in refused
+    assert "ScheduleError" in refused and "in %%puzzle 1, line 3:" in refused
     solved = shown(shell, f"%%puzzle 1\n{puzzle(1).solution}")
     assert "solved" in solved.text() and "■□" in solved.text() and f"1 of {COUNT}" in solved.text()
     assert "for i_outer, i_inner in" in re.sub("<[^>]*>", "", solved.html()) and "tvmagic/" not in solved.html()
@@ -72,7 +72,7 @@ def test_the_start_is_written_as_a_cell(shell: Any) -> None:
 
 def test_what_does_not_exist_is_refused(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
     for cell, message in (
-        ("%puzzle 99", "there is no puzzle 99"),
+        ("%puzzle 99", "code: puzzle.unknown"),
         ("%puzzle nowhere.py", "cannot be read"),
         ("%%puzzle\ns", "which puzzle is it"),
         ("%puzzle 1 --hint 9", "puzzle 1 has no hint 9"),

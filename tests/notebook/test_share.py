@@ -93,7 +93,7 @@ def test_what_is_no_notebook_is_refused(text: str, tmp_path: Path, capsys: pytes
     path = tmp_path / "saved.ipynb"
     path.write_text(text)
     assert main([str(path)]) == 1 and main([str(tmp_path / "none.ipynb")]) == 1
-    assert "cannot be read as a notebook" in capsys.readouterr().err
+    assert "`" + str(path) + "`" in capsys.readouterr().err
     assert path.read_text() == text
 
 

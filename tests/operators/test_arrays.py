@@ -60,11 +60,11 @@ def test_sizes_follow_from_names_and_shapes() -> None:
     assert chosen_sizes([X, Y], 5) == {N: 5, M: 5} and chosen_sizes([X, Y], {"n": 3}) == {N: 3, M: 16}
     sizes = {N: 3, M: 2}
     assert evaluate_size(N, sizes) == 3 and evaluate_size(N * 2 - M, sizes) == 4 and evaluate_size(X.shape[1], {}) == 4
-    assert "does not follow" in str(refused(lambda: evaluate_size(N + 1, {M: 2})))
+    assert refused(lambda: evaluate_size(N + 1, {M: 2})).code == "array.size_not_determined"
     shrunk = te.placeholder((4, N - 3, M), name="Z")
     assert shapes_of([shrunk, X], sizes) == [(4, 0, 2), (3, 4)]
     error = refused(lambda: shapes_of([shrunk], {N: 2, M: 1}))
-    assert "dimension 1 of `Z`, `n - 3`, would be -1 for `n` = 2 and `m` = 1" in str(error)
+    assert error.code == "array.wrong_shape" and "`n - 3`" in str(error)
     assert shapes_of([te.placeholder((), name="S")], {}) == [()]
 
 
@@ -104,11 +104,11 @@ def test_array_conversion_accepts_or_refuses() -> None:
     plain = np.zeros(3)
     assert as_array(plain, "X") is plain and as_array(Other(), "X").size == 3 and as_array(Host(), "X").size == 2
     masked = np.ma.masked_array([1, 2], [False, True])
-    assert "masked elements" in str(refused(lambda: as_array(masked, "X")))
+    assert refused(lambda: as_array(masked, "X")).code == "array.masked"
     assert as_array(np.ma.masked_array([1, 2]), "X").size == 2
-    assert "does not give its array: ValueError: no" in str(refused(lambda: as_array(Broken(), "X")))
+    assert refused(lambda: as_array(Broken(), "X")).code == "array.not_convertible"
     for value in ([1, 2], 3, None):
-        assert "not an array" in str(refused(lambda value=value: as_array(value, "X")))
+        assert refused(lambda value=value: as_array(value, "X")).code == "array.not_an_array"
     assert (
         share_memory([plain], [plain[1:]])
         and not share_memory([plain], [np.zeros(3)])

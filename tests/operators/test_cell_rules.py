@@ -26,7 +26,7 @@ def test_cell_refuses_outer_functions_as_results() -> None:
     """Neither functions nor axes, unless the cell gives them names."""
     text = '@T.prim_func\ndef f(X: T.Buffer((1,), "float32"), Y: T.Buffer((1,), "float32")):\n    Y[0] = X[0]'
     outside = {"g": from_source(text), "r": te.reduce_axis((0, 4), "r")}
-    assert "defines no tensor" in str(refused(lambda: operator("f", "h = 1", outside)))
+    assert refused(lambda: operator("f", "h = 1", outside)).code == "cell.no_tensor"
     assert operator("f", "h = g", outside).prim_func is not None
     assert list(operator("f", "X: float32[4]\nY[i] = X[i]\nk = r", outside).axes) == ["k"]
 
@@ -124,7 +124,7 @@ def test_integers_above_4096_bits_are_refused(number: str, refused_from: int) ->
         return operator("f", f"X: int32[4]\nY[i] = X[i] + (({number.format(n)}) & 0)")
 
     assert declare(refused_from - 1)
-    assert "too large for any data type" in str(refused(lambda: declare(refused_from)))
+    assert refused(lambda: declare(refused_from)).code == "notation.number_too_large"
 
 
 @pytest.mark.parametrize(
@@ -159,4 +159,4 @@ def test_te_operations_carry_statement_location() -> None:
 
 def test_null_byte_is_refused_at_its_line() -> None:
     error = refused(lambda: parse(Source("cell", "a\nb\0\nc\0")))
-    assert error.span == Span("cell", 2, 1) and "null bytes" in error.message
+    assert error.span == Span("cell", 2, 1) and error.code == "cell.syntax_error"

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import refuses
 
-from tvmagic.errors import BoundsError, PreconditionError, TVMagicError
+from tvmagic.errors import BoundsError, PreconditionError
 from tvmagic.notation.expressions import NotationError
 from tvmagic.operators import Operator, operator
 
@@ -94,7 +95,7 @@ def test_assertions_bound_their_own_accesses_in_order() -> None:
     with pytest.raises(PreconditionError, match="0.*999999999.*2"):
         op(ints(0, 999999999), ints(1, 1))
     other = operator("f", text.replace("assert 0 <= ptr[i] <= p\n", "") + "i: range(m)\nY[i] = ptr[i]")
-    with pytest.raises(BoundsError, match="outside"):
+    with refuses("call.index_out_of_range", error=BoundsError):
         other(ints(0, 999999999), ints(1, 1))
 
 
@@ -145,7 +146,7 @@ def test_message_after_a_comma_is_a_hint() -> None:
 def test_assertions_of_python_stay_python() -> None:
     text = "N = 4\nassert N == {}\nX: float32[N]\nY[i] = X[i]"
     assert not operator("f", text.format(4)).assertions
-    with pytest.raises(TVMagicError, match="AssertionError"):
+    with refuses("cell.python_error"):
         operator("f", text.format(5))
     assert not operator("f", "A = te.placeholder((4,), name='A')\nassert A.shape[0] == 4\nB[i] = A[i]").assertions
 

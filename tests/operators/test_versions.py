@@ -35,6 +35,6 @@ def test_version_is_found_by_name_or_refused() -> None:
     first = schedule(op, "s[Y].unroll(Y.op.axis[0])", "first")
     assert op.version("first") is first and op.version("plain") is op.plain and op.version() is op.current
     error = refused(lambda: op.version("second"))
-    assert str(error).startswith("`f` has no version `second`") and error.hint == "there are `plain`, `first`"
+    assert "`second`" in error.message and error.hint == "there are `plain`, `first`"
     named = schedule(op, "s[Y].vectorize(Y.op.axis[0])", "plain")
     assert op.version("plain") is named is not op.plain

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from refusals import refuses
+from sampling import every
 
-from tvmagic.errors import TVMagicError
 from tvmagic.operators import operator
 from tvmagic.operators.scheduling import schedule
 from tvmagic.puzzles import (
@@ -38,7 +39,7 @@ def made(**changes: Any) -> SchedulePuzzle:
     return SchedulePuzzle(**{**SPLIT, **changes})
 
 
-@pytest.mark.parametrize("number", sorted(puzzle_files()))
+@pytest.mark.parametrize("number", every(2, sorted(puzzle_files())))
 def test_the_solution_passes_and_each_wrong_answer_gets_its_hint(number: int) -> None:
     prove(puzzle(number))
 
@@ -51,22 +52,21 @@ def test_puzzles_are_numbered_without_a_gap_and_named_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes, message",
+    "changes",
     [
-        ({"solution": "s[Y]"}, "its solution is not solved: loops in the program 1"),
-        ({"start": SPLIT["solution"]}, "its start is solved already"),
-        ({"hints": {"refused": "b", "loops == 2": "a"}}, "it has 2 hints, three are needed"),
-        ({"hints": {**SPLIT["hints"], "loops >= 2": "d"}}, "the hint for `loops >= 2` is for no fault"),
-        ({"wrong": SPLIT["wrong"][:2]}, "it has 2 wrong answers, three are needed"),
-        ({"wrong": [*SPLIT["wrong"], ("s[Y]", "refused")]}, "wrong answer 4 has the fault `loops == 2`, not `refused`"),
-        ({"hints": {"refused": "b", "values": "c", "loops == 2": ""}}, "wrong answer 1 gets no hint"),
+        {"solution": "s[Y]"},
+        {"start": SPLIT["solution"]},
+        {"hints": {"refused": "b", "loops == 2": "a"}},
+        {"hints": {**SPLIT["hints"], "loops >= 2": "d"}},
+        {"wrong": SPLIT["wrong"][:2]},
+        {"wrong": [*SPLIT["wrong"], ("s[Y]", "refused")]},
+        {"hints": {"refused": "b", "values": "c", "loops == 2": ""}},
     ],
 )
-def test_a_puzzle_that_breaks_its_promise_is_told(changes: dict[str, Any], message: str) -> None:
+def test_a_puzzle_that_breaks_its_promise_is_told(changes: dict[str, Any]) -> None:
     prove(made())
-    with pytest.raises(TVMagicError) as caught:
+    with refuses("puzzle.promise_broken"):
         prove(made(**changes))
-    assert message in caught.value.message
 
 
 def test_a_wrong_result_is_a_fault_whatever_the_goals_say(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,17 +101,17 @@ def test_an_answer_that_was_not_begun_gets_no_hint() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer, message",
+    "answer, code",
     [
-        ("a = 1\nb = f(2)", "the value of `b` is a number in this puzzle"),
-        ("a = 1\nbb = 2", "this puzzle does not ask for `bb`"),
-        ("print(1)", "an answer of this puzzle is `NAME = VALUE`"),
-        ("a, b = 1, 2", "an answer of this puzzle is `NAME = VALUE`"),
-        ("a = (", "not valid Python"),
-        ("a = " + "-" * 100_000 + "1", ""),
+        ("a = 1\nb = f(2)", "puzzle.wrong_value"),
+        ("a = 1\nbb = 2", "puzzle.unknown_answer"),
+        ("print(1)", "puzzle.not_an_assignment"),
+        ("a, b = 1, 2", "puzzle.not_an_assignment"),
+        ("a = (", "cell.syntax_error"),
+        ("a = " + "-" * 100_000 + "1", "cell.nested_too_deeply"),
     ],
 )
-def test_an_answer_of_values_that_cannot_be_read_is_refused(answer: str, message: str) -> None:
+def test_an_answer_of_values_that_cannot_be_read_is_refused(answer: str, code: str) -> None:
     subject = PredictionPuzzle(
         title="",
         task="",
@@ -123,7 +123,7 @@ def test_an_answer_of_values_that_cannot_be_read_is_refused(answer: str, message
     )
     verdict = subject.judge(answer)
     assert verdict.fault == "refused" and verdict.hint == "r" and verdict.error is not None
-    assert message in verdict.error.message
+    assert verdict.error.code == code
 
 
 def test_a_prediction_says_which_value_is_wrong_but_not_what_is_right() -> None:
@@ -150,7 +150,7 @@ def test_a_prediction_says_which_value_is_wrong_but_not_what_is_right() -> None:
 
 @pytest.mark.parametrize("text", ["lanes", "lanes > 8", "lanes >= x", "lanes >= 8 and loops == 2", ""])
 def test_a_goal_is_a_fact_a_relation_and_a_number(text: str) -> None:
-    with pytest.raises(TVMagicError, match="cannot be read"):
+    with refuses("puzzle.goal_not_readable"):
         Goal.parse(text, FACTS)
 
 
@@ -158,7 +158,7 @@ def test_a_goal_names_a_fact() -> None:
     goal = Goal.parse("loaded <= 65_536", FACTS)
     assert (goal.fact, goal.bound, goal.wanted) == ("loaded", 65536, "at most 65,536")
     assert goal.holds(65536) and not goal.holds(65537)
-    with pytest.raises(TVMagicError, match="nobody counts `lans`") as caught:
+    with refuses("puzzle.unknown_metric") as caught:
         Goal.parse("lans >= 8", FACTS)
     assert caught.value.hint == "did you mean `lanes`?"
 
@@ -206,26 +206,26 @@ def test_a_file_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert (own.number, own.name, own.address) == (0, "own/07_mine", str(path)), "7 is a puzzle of the package"
     assert main([str(path)]) == 0 and "each wrong answer gets its hint" in capsys.readouterr().out
     path.write_text(path.read_text().replace("loops == 2", "loops == 5"))
-    assert main([str(path)]) == 1 and "its solution is not solved" in capsys.readouterr().err
+    assert main([str(path)]) == 1 and str(path) in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("x = 1", "has no puzzle"),
-        ("PUZZLE = 7", "has no puzzle"),
-        ("1 / 0", "does not run: ZeroDivisionError"),
-        ("(", "does not run: SyntaxError"),
+        ("x = 1", "puzzle.file_without_puzzle"),
+        ("PUZZLE = 7", "puzzle.file_without_puzzle"),
+        ("1 / 0", "puzzle.file_failed"),
+        ("(", "puzzle.file_failed"),
     ],
 )
 def test_a_file_without_a_puzzle_is_refused(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "p.py"
     path.write_text(text)
-    with pytest.raises(TVMagicError, match=message):
+    with refuses(message):
         load(path)
-    with pytest.raises(TVMagicError, match="cannot be read"):
+    with refuses("puzzle.file_not_readable"):
         load(tmp_path / "none.py")
-    with pytest.raises(TVMagicError, match="there is no puzzle 0"):
+    with refuses("puzzle.unknown"):
         puzzle(0)
 
 
@@ -310,7 +310,7 @@ def test_a_number_may_be_calculated_in_an_answer(number: int, answer: str) -> No
 def test_what_is_not_a_calculation_is_refused_in_an_answer(value: str) -> None:
     verdict = puzzle(21).judge(f"line = {value}\nloop = 'k'\nadding = 32")
     assert verdict.fault == "refused" and verdict.error is not None
-    assert "a calculation such as `16 + 2`" in verdict.error.message
+    assert verdict.error.code == "puzzle.wrong_value"
 
 
 def test_several_names_at_once_are_no_answer() -> None:

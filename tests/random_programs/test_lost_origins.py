@@ -51,7 +51,7 @@ sch.vectorize(yj)
 sch.vectorize(ji)
 sch.parallel(io)
 sch.decompose_reduction(y, yk)"""
-SEEDS = 25  # of each kind
+SEEDS = 12  # of each kind
 
 
 def assert_nothing_lost(record: Record, what: str) -> None:

@@ -25,27 +25,27 @@ from tvmagic.script import from_source
 from tvmagic.tir.schedule.instruction import InstructionKind
 
 SHORT = {
-    "te": 16,
-    "beyond": 8,
-    "tir": 12,
-    "cell": 18,
-    "calls": 6,
-    "notation": 8,
-    "flow": 5,
-    "magic": 2,
-    "tiny": 10,
-    "inplace": 7,
-    "float8": 7,
-    "strided": 12,
-    "interrupt": 20,
-    "verdict": 12,
-    "large": 12,
-    "arguments": 6,
-    "empty": 12,
+    "te": 8,
+    "beyond": 4,
+    "tir": 6,
+    "cell": 9,
+    "calls": 3,
+    "notation": 4,
+    "flow": 3,
+    "magic": 1,
+    "tiny": 5,
+    "inplace": 4,
+    "float8": 4,
+    "strided": 6,
+    "interrupt": 6,
+    "verdict": 6,
+    "large": 4,
+    "arguments": 3,
+    "empty": 3,
     "racy": 6,
-    "dimensions": 6,
-    "topi": 6,
-    "growth": 2,
+    "dimensions": 3,
+    "topi": 3,
+    "growth": 1,
 }
 LONG = dict.fromkeys(KINDS, 20_000) | {
     "notation": 5_000,
@@ -166,13 +166,14 @@ OPEN: dict[str, set[int]] = {kind: set() for kind in KINDS}
 def test_random_programs(kind: str) -> None:
     found, counts = run_seeds(kind, range(SHORT[kind]))
     assert {seed: reason for seed, reason in found.items() if seed not in OPEN[kind]} == {}
-    assert counts["refused"] <= SHORT[kind] // 3  # or it would test nothing
+    assert counts["refused"] <= max(1, SHORT[kind] // 3)  # or it would test nothing
 
 
 # one process for several seeds, as it takes longer to start than to check one
 NAMED = [(kind, list(SEEDS[kind])[at : at + 20]) for kind in KINDS for at in range(0, len(SEEDS[kind]), 20)]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("kind", "seeds"), [pytest.param(*row, id=f"{row[0]} {row[1][0]}") for row in NAMED])
 def test_seeds_that_failed(kind: str, seeds: list[int]) -> None:
     found, _ = run_seeds(kind, seeds)

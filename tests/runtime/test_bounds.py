@@ -35,10 +35,7 @@ def test_an_index_beyond_its_dimension_but_inside_the_memory(lanes, dtype, size)
     np.testing.assert_array_equal(built(A3X8, places), A3X8[0])
     for bad in (8, 9, 23) if dtype == "uint8" else (8, 9, 23, -1):
         places[5] = bad
-        message = (
-            rf"load from buffer `X` of shape \((3|n), 8\) at index {bad} in dimension 1, whose extent is 8, in `main`"
-        )
-        with pytest.raises(BoundsError, match=message):
+        with refuses("call.index_out_of_range", error=BoundsError, names=rf"`X`.*\(.*8\).*{bad}\b.*`main`"):
             built(A3X8, places)
 
 

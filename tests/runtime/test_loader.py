@@ -5,6 +5,7 @@ import subprocess
 
 import numpy as np
 import pytest
+from refusals import refuses
 from tools import needs
 
 from tvmagic import codegen, runtime, tir
@@ -30,7 +31,7 @@ def test_a_saved_module_comes_back(tmp_path):
     x, y = np.arange(5, dtype="float32"), np.zeros(5, "float32")
     loaded(x, y, 3.0)
     np.testing.assert_array_equal(y, x * 3)
-    with pytest.raises(TVMagicError, match="`Y` has size 4"):
+    with refuses("call.size_mismatch"):
         loaded(x, np.zeros(4, "float32"), 3.0)
     header = path.with_suffix(".h").read_text()
     assert "int32_t scale(const float* X, float* Y, float k, int32_t n);" in header
@@ -52,7 +53,7 @@ def test_texts_and_unknown_forms(tmp_path):
     assert "define" in (tmp_path / "k.ll").read_text() and "scale" in (tmp_path / "k.s").read_text()
     with pytest.raises(TVMagicError, match="`zip`"):
         built.save(tmp_path / "k.zip")
-    with pytest.raises(TVMagicError, match="there is no file"):
+    with refuses("load_module.no_such_file"):
         runtime.load_module(tmp_path / "none.o")
     with pytest.raises(TVMagicError, match="`ptx`"):
         built.get_source("ptx")

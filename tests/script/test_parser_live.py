@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 
 import pytest
+from refusals import refuses
 
 import tvmagic
 from tvmagic import ir
@@ -265,7 +266,7 @@ with lines at the left edge""")
 
 def test_undefined_variables_are_refused() -> None:
     n = ir.Var("n", "int32")
-    with pytest.raises(DiagnosticError, match="undefined variable n") as caught:
+    with refuses("script.not_well_formed", error=DiagnosticError) as caught:
 
         @T.prim_func
         def func(A: T.Buffer((16,), "float32")):
@@ -283,7 +284,7 @@ def test_loop_variables_past_the_bindings_of_a_block_are_refused() -> None:
         "        with T.block('b'):\n            v = T.axis.spatial(16, i)\n            A[i] = 2.0\n"
     )
     assert isinstance(from_source(text), ir.PrimFunc)
-    with pytest.raises(DiagnosticError, match="not well-formed") as caught:
+    with refuses("script.not_well_formed", error=DiagnosticError) as caught:
         from_source(text, check_well_formed=True)
     assert caught.value.line is not None
 
@@ -320,7 +321,7 @@ def test_from_source_of_live_python() -> None:
     def func(A: T.Buffer((SIZE,), "float32")):
         A[0] = 1.0
 
-    with pytest.raises(DiagnosticError, match="is not under `@T.prim_func`"):
+    with refuses("script.function_without_decorator", error=DiagnosticError):
         from_source(func)
 
 

@@ -93,7 +93,7 @@ def test_without_a_start_no_loop_is_of_data_and_reduction() -> None:
         else:
             n = s.normalize()
             bounds = te.schedule.InferBound(n)
-            assert "is fused of data and reduction" in refused(lambda: te.schedule.ScheduleOps(n, bounds, False))
+            assert "`i.k.outer.fused`" in refused(lambda: te.schedule.ScheduleOps(n, bounds, False))
 
 
 def test_a_stage_made_of_calls() -> None:

@@ -211,91 +211,91 @@ def _thread(tag: str = "threadIdx.x") -> Any:
 REFUSED: dict[str, tuple[Callable[[Chain], Any], str]] = {
     "a loop that was split": (
         lambda p: (p.s[p.C].split(p.C.op.axis[1], 4), p.s[p.C].split(p.C.op.axis[1], 4)),
-        r"stage `C`: split on `j`, which was split or fused already",
+        "te.schedule.loop_replaced",
     ),
     "a loop that was fused": (
         lambda p: (p.s[p.C].fuse(*p.C.op.axis), p.s[p.C].unroll(p.C.op.axis[0])),
-        r"stage `C`: unroll on `i`, which was split or fused already",
+        "te.schedule.loop_replaced",
     ),
     "a loop of another stage": (
         lambda p: p.s[p.C].split(p.B.op.axis[0], 4),
-        r"stage `C`: split on `i`, which is not a loop",
+        "te.schedule.loop_of_other_stage",
     ),
-    "a tensor in place of a loop": (lambda p: p.s[p.C].split(p.A, 4), r"stage `C`: split takes a loop"),
-    "factor zero": (lambda p: p.s[p.C].split(p.C.op.axis[0], 0), r"stage `C`: split of `i` by 0"),
-    "a negative number of parts": (lambda p: p.s[p.C].split(p.C.op.axis[0], nparts=-2), r"split of `i` by -2"),
-    "a factor that is a float": (lambda p: p.s[p.C].split(p.C.op.axis[0], 2.5), r"split of `i` by `2.5`"),
-    "factor and nparts": (lambda p: p.s[p.C].split(p.C.op.axis[0], 4, 4), r"either factor or nparts"),
+    "a tensor in place of a loop": (lambda p: p.s[p.C].split(p.A, 4), "te.schedule.not_a_loop"),
+    "factor zero": (lambda p: p.s[p.C].split(p.C.op.axis[0], 0), "te.split.factor_not_positive"),
+    "a negative number of parts": (lambda p: p.s[p.C].split(p.C.op.axis[0], nparts=-2), "te.split.factor_not_positive"),
+    "a factor that is a float": (lambda p: p.s[p.C].split(p.C.op.axis[0], 2.5), "te.schedule.not_an_integer"),
+    "factor and nparts": (lambda p: p.s[p.C].split(p.C.op.axis[0], 4, 4), "te.split.factor_and_nparts"),
     "fuse of loops apart": (
         lambda p: (p.s[p.C].split(p.C.op.axis[1], 4), p.s[p.C].fuse(p.C.op.axis[0], p.s[p.C].leaf_iter_vars[2])),
-        r"stage `C`: fuse of `i` and `j.inner`",
+        "te.fuse.not_adjacent",
     ),
-    "fuse with itself": (lambda p: p.s[p.C].fuse(p.C.op.axis[0], p.C.op.axis[0]), r"stage `C`: fuse of `i` and `i`"),
-    "a loop twice in reorder": (lambda p: p.s[p.C].reorder(*p.C.op.axis, p.C.op.axis[0]), r"reorder names `i` twice"),
+    "fuse with itself": (lambda p: p.s[p.C].fuse(p.C.op.axis[0], p.C.op.axis[0]), "te.fuse.not_adjacent"),
+    "a loop twice in reorder": (lambda p: p.s[p.C].reorder(*p.C.op.axis, p.C.op.axis[0]), "te.reorder.repeated_loop"),
     "reorder across stages": (
         lambda p: p.s[p.C].reorder(p.C.op.axis[1], p.B.op.axis[0]),
-        r"stage `C`: reorder on `i`, which is not a loop of the stage",
+        "te.schedule.loop_of_other_stage",
     ),
-    "tile of one loop": (lambda p: p.s[p.C].tile(p.C.op.axis[0], p.C.op.axis[0], 2, 2), r"tile names `i` twice"),
+    "tile of one loop": (lambda p: p.s[p.C].tile(p.C.op.axis[0], p.C.op.axis[0], 2, 2), "te.tile.repeated_loop"),
     "vectorize of a reduction": (
         lambda p: p.s[p.M].vectorize(p.k),
-        r"stage `M`: vectorize on `k`, which is a reduction axis",
+        "te.schedule.wrong_loop_kind",
     ),
     "compute_at a loop of another stage": (
         lambda p: p.s[p.B].compute_at(p.s[p.C], p.M.op.axis[0]),
-        r"stage `C`: compute_at of `B` on `i`, which is not a loop",
+        "te.schedule.loop_of_other_stage",
     ),
     "compute_at itself": (
         lambda p: p.s[p.B].compute_at(p.s[p.B], p.B.op.axis[0]),
-        r"stage `B`: compute_at a loop of the stage itself",
+        "te.compute_at.own_loop",
     ),
     "a cycle": (
         lambda p: (p.s[p.B].compute_at(p.s[p.C], p.C.op.axis[0]), p.s[p.C].compute_at(p.s[p.B], p.B.op.axis[0])),
-        r"stage `C`: compute_at `B`, which is computed at `C` itself",
+        "te.compute_at.cyclic",
     ),
     "bind to a loop": (
         lambda p: p.s[p.C].bind(p.C.op.axis[0], p.C.op.axis[1]),
-        r"stage `C`: bind to `j`, which is a data axis",
+        "te.bind.wrong_axis_kind",
     ),
-    "bind of a loop of another stage": (lambda p: p.s[p.C].bind(p.k, _thread()), r"stage `C`: bind on `k`"),
+    "bind of a loop of another stage": (lambda p: p.s[p.C].bind(p.k, _thread()), "te.schedule.loop_of_other_stage"),
     "bind to something else": (
         lambda p: p.s[p.C].bind(p.C.op.axis[0], cast(Any, p.A)),
-        r"stage `C`: bind takes a thread axis",
+        "te.bind.not_a_thread_axis",
     ),
-    "env_threads of a compute": (lambda p: p.s[p.C].env_threads([_thread()]), r"stage `C`: env_threads is for a scan"),
-    "double buffer of an output": (lambda p: p.s[p.M].double_buffer(), r"stage `M`: double_buffer on an output"),
-    "rolling buffer of an output": (lambda p: p.s[p.M].rolling_buffer(), r"stage `M`: rolling_buffer on an output"),
+    "env_threads of a compute": (lambda p: p.s[p.C].env_threads([_thread()]), "te.env_threads.not_a_scan"),
+    "double buffer of an output": (lambda p: p.s[p.M].double_buffer(), "te.schedule.output_stage"),
+    "rolling buffer of an output": (lambda p: p.s[p.M].rolling_buffer(), "te.schedule.output_stage"),
     "rfactor of a data loop": (
         lambda p: p.s.rfactor(p.M, p.M.op.axis[0]),
-        r"stage `M`: rfactor of `i`, which is not a loop of the reduction",
+        "te.rfactor.loop_not_reduced",
     ),
     "rfactor of no reduction": (
         lambda p: p.s.rfactor(p.C, p.C.op.axis[0]),
-        r"stage `C`: rfactor of a stage that is not a reduction",
+        "te.rfactor.not_a_reduction",
     ),
-    "rfactor to no dimension": (lambda p: p.s.rfactor(p.M, p.k, 5), r"stage `M`: rfactor of `k` to dimension 5"),
+    "rfactor to no dimension": (lambda p: p.s.rfactor(p.M, p.k, 5), "te.rfactor.axis_out_of_range"),
     "rfactor of a loop fused with data": (
         lambda p: p.s.rfactor(p.M, p.s[p.M].fuse(p.M.op.axis[0], p.k)),
-        r"stage `M`: rfactor of `i.k.fused`, which is fused with the data loop `i`",
+        "te.rfactor.fused_with_data",
     ),
     "a stage of another schedule": (
         lambda p: p.s[te.compute((4,), lambda i: te.const(1.0), name="Z")],
-        r"the schedule has no stage `Z`",
+        "te.schedule.unknown_stage",
     ),
-    "a name that no stage has": (lambda p: p.s["Z"], r"the schedule has no stage `Z`"),
-    "cache_read for who does not read": (lambda p: p.s.cache_read(p.A, "local", [p.C]), r"stage `C` does not read `A`"),
+    "a name that no stage has": (lambda p: p.s["Z"], "te.schedule.unknown_stage"),
+    "cache_read for who does not read": (lambda p: p.s.cache_read(p.A, "local", [p.C]), "te.cache_read.not_a_reader"),
     "cache_write of a placeholder": (
         lambda p: p.s.cache_write(p.A, "local"),
-        r"cache_write of `A`, which is a placeholder",
+        "te.cache_write.not_computed",
     ),
-    "cache_write of two stages": (lambda p: p.s.cache_write([p.B, p.C], "local"), r"the outputs of one operation"),
+    "cache_write of two stages": (lambda p: p.s.cache_write([p.B, p.C], "local"), "te.cache_write.several_operations"),
     "compute_at a stage of another group": (
         lambda p: (p.s.create_group(p.C, p.A), p.s[p.B].compute_at(p.s[p.M], p.M.op.axis[0])),
-        r"stage `B`: compute_at `M`, which is in another group",
+        "te.compute_at.other_group",
     ),
     "a loop that runs once prefetches": (
         lambda p: (p.s[p.C].prefetch(p.B, p.s[p.C].fuse(), 1), ops_text(p.s)),
-        r"stage `C`: prefetch at `singleton`, which runs once",
+        "te.prefetch.loop_runs_once",
     ),
 }
 
@@ -303,7 +303,7 @@ REFUSED: dict[str, tuple[Callable[[Chain], Any], str]] = {
 @pytest.mark.parametrize("what", REFUSED)
 def test_refused_calls(what: str, p: Chain) -> None:
     call, message = REFUSED[what]
-    with pytest.raises(ScheduleError, match=message) as caught:
+    with refuses(message, error=ScheduleError) as caught:
         call(p)
     assert caught.value.span is None or caught.value.span.source == __file__
 
@@ -378,16 +378,16 @@ def test_start_values_are_not_computed_inside_the_reduction() -> None:
 LATE: dict[str, tuple[Callable[[Chain], Any], str]] = {
     "a consumer outside the loop": (
         lambda p: p.s[p.B].compute_at(p.s[p.M], p.M.op.axis[0]),
-        r"stage `B` is computed at `i` of stage `M`, but stage `C`, which reads it, does not run inside that loop",
+        "te.compute_at.reader_outside_loop",
     ),
     "an output inside a loop": (
         lambda p: p.s[p.M].compute_at(p.s[p.C], p.C.op.axis[0]),
-        r"(?s)stage `M` is an output and must be computed at the root.*hint: call compute_at on the stage that is read: `C` at a loop of `M`",
+        "te.compute_at.output_stage",
     ),
-    "inlining a reduction": (lambda p: p.s[p.M].compute_inline(), r"stage `M` is a reduction and cannot be inlined"),
+    "inlining a reduction": (lambda p: p.s[p.M].compute_inline(), "te.compute_inline.reduction"),
     "threads of output and reduction": (
         lambda p: p.s[p.M].bind(p.s[p.M].fuse(p.M.op.axis[0], p.k), _thread()),
-        r"stage `M` reduces over threads, and loop `i.k.fused` is one of both its output and its reduction",
+        "te.thread_reduction.mixed_loop",
     ),
 }
 
@@ -396,7 +396,7 @@ LATE: dict[str, tuple[Callable[[Chain], Any], str]] = {
 def test_refused_when_lowered(what: str, p: Chain) -> None:
     call, message = LATE[what]
     call(p)
-    with pytest.raises(ScheduleError, match=message):
+    with refuses(message, error=ScheduleError):
         ops_text(p.s)
 
 
@@ -452,25 +452,28 @@ def test_inlining_an_output_or_into_an_extern() -> None:
 
 
 EXPRESSIONS: dict[str, tuple[Callable[[], Any], str]] = {
-    "a schedule of a tensor": (lambda: te.create_schedule(te.placeholder((4,), name="A")), r"give `A.op`"),
+    "a schedule of a tensor": (
+        lambda: te.create_schedule(te.placeholder((4,), name="A")),
+        "te.create_schedule.not_an_operation",
+    ),
     "too few indices": (
         lambda: te.compute((4,), lambda i: te.placeholder((4, 4), name="A")[i] + 1.0),
-        r"2 dimensions, 1 ind",
+        "te.tensor.wrong_index_count",
     ),
-    "too many arguments": (lambda: te.compute((4,), lambda i, j: te.const(1.0)), r"takes 2 indices, the shape has 1"),
-    "no value": (lambda: te.compute((4,), lambda i: None, name="B"), r"the function of `B` gives no value"),
-    "a negative size": (lambda: te.placeholder((4, -1), name="A"), r"dimension 1 of `A` is negative"),
+    "too many arguments": (lambda: te.compute((4,), lambda i, j: te.const(1.0)), "te.compute.wrong_index_count"),
+    "no value": (lambda: te.compute((4,), lambda i: None, name="B"), "te.compute.no_value"),
+    "a negative size": (lambda: te.placeholder((4, -1), name="A"), "te.shape.negative_size"),
     "a sum over a data axis": (
         lambda: te.compute((4,), lambda i: te.sum(te.const(1.0), axis=tir.IterVar((0, 4), "q")), name="B"),
-        r"`q` is not a reduction axis",
+        "te.comm_reducer.not_a_reduction_axis",
     ),
-    "a nested reduction": (lambda: _nested(), r"a reduction inside another expression in `B`"),
-    "two different reductions": (lambda: _two_reductions(), r"outputs of `B` are different reductions"),
-    "a thread axis without a tag": (lambda: te.thread_axis((0, 4)), r"needs a tag"),
-    "a tag inside a tag": (lambda: _tag_in_tag(), r"a tag is given inside tag_scope"),
+    "a nested reduction": (lambda: _nested(), "te.compute.nested_reduction"),
+    "two different reductions": (lambda: _two_reductions(), "te.compute.outputs_differ"),
+    "a thread axis without a tag": (lambda: te.thread_axis((0, 4)), "te.thread_axis.no_tag"),
+    "a tag inside a tag": (lambda: _tag_in_tag(), "te.tag_scope.tag_given"),
     "an extern without a dtype": (
         lambda: te.extern((4,), [], lambda i, o: tir.call_packed("f", o[0]), name="E"),
-        r"the dtype of extern `E`",
+        "te.extern.unknown_dtype",
     ),
 }
 
@@ -493,7 +496,7 @@ def _tag_in_tag() -> None:
 @pytest.mark.parametrize("what", EXPRESSIONS)
 def test_refused_expressions(what: str) -> None:
     call, message = EXPRESSIONS[what]
-    with pytest.raises(TVMagicError, match=message):
+    with refuses(message):
         call()
 
 

@@ -21,15 +21,16 @@ _CODE = re.compile(r"[a-z_]+\.[a-z0-9_]+")
 
 @dataclass(frozen=True)
 class Site:
-    """A place that refuses: the file's name, its first and last line, and the constant words of the message."""
+    """A place that refuses: file, first and last line, constant words of the message, and codes of the error."""
 
     file: str
     first: int
     last: int
     words: str = field(compare=False)
+    codes: str = field(compare=False)
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.first} {self.words}"
+        return f"{self.file}:{self.first} {self.codes}: {self.words}"
 
 
 @dataclass
@@ -46,6 +47,11 @@ def _words(node: ast.AST) -> str:
     return " ... ".join(text for text in texts if not _CODE.fullmatch(text))
 
 
+def _codes(node: ast.AST) -> str:
+    texts = (n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str))
+    return " ".join(text for text in texts if _CODE.fullmatch(text))
+
+
 def _callee(node: ast.Call) -> str:
     if isinstance(node.func, ast.Name):
         return node.func.id
@@ -59,7 +65,7 @@ def _sites(file: str, node: ast.AST) -> list[Site]:
         if isinstance(n, ast.Expr) and isinstance(n.value, ast.Call) and _callee(n.value) in _REFUSALS:
             refuses = True
         if refuses and isinstance(n, ast.stmt):
-            found.append(Site(file, n.lineno, n.end_lineno or n.lineno, _words(n)))
+            found.append(Site(file, n.lineno, n.end_lineno or n.lineno, _words(n), _codes(n)))
     return found
 
 

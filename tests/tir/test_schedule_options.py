@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from refusals import refuses
 from schedule_behaviour import loops, parse, same_results, schedule
 
 from tvmagic.ir import PrimFunc
@@ -100,7 +101,7 @@ def test_buffers_of_a_block_are_given_by_number_by_name_or_as_they_are() -> None
 
 def test_what_depends_on_the_order_is_refused_without_checks_as_well() -> None:
     sch = Schedule(parse(ROW_SUMS), enable_check=False)
-    with pytest.raises(ScheduleError, match="is not data parallel"):
+    with refuses("schedule.loop_not_parallel", error=ScheduleError):
         sch.parallel(loops(sch, "B")[1])
     with pytest.raises(ScheduleError):
         sch.decompose_reduction(sch.get_block("B"), sch.split(loops(sch, "B")[1], [2, None])[1])
@@ -108,7 +109,7 @@ def test_what_depends_on_the_order_is_refused_without_checks_as_well() -> None:
 
 def test_a_layout_of_a_map_that_joins_elements_is_yours_to_ask_for() -> None:
     sch = schedule(COLUMN)
-    with pytest.raises(ScheduleError, match="is not injective"):
+    with refuses("transform_layout.not_invertible", error=ScheduleError):
         sch.transform_layout(sch.get_block("B"), "B", lambda u, i, j: [i, j // 2])
     sch.transform_layout(sch.get_block("B"), "B", lambda u, i, j: [i, j // 2], assume_injective_transform=True)
     assert "B = T.alloc_buffer((4, 1))" in sch.mod.script()

@@ -73,7 +73,7 @@ def test_levels_of_errors() -> None:
         with pytest.raises(ScheduleError) as caught:
             sch.compute_inline("C")
         texts[level] = str(caught.value)
-    assert "output block" in texts["fast"] and "^^^" in texts["detail"] and texts["fast"] in texts["detail"]
+    assert "`C`" in texts["fast"] and "^^^" in texts["detail"] and texts["fast"] in texts["detail"]
     assert texts["none"] == "(not rendered)"
 
 

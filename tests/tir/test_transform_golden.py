@@ -28,16 +28,18 @@ def vectorized(case: dict) -> dict[str, str]:
     }
 
 
-def test_vectorize_loop() -> None:
+@pytest.mark.parametrize("first", every(4, range(4)))
+def test_vectorize_loop(first: int) -> None:
+    """Each quarter of the cases: no more texts differ than in all of them."""
     same = dict.fromkeys(VECTORIZE, 0)
-    cases = rows("vectorize")
+    cases = rows("vectorize")[first::4]
     for case in cases:
         for field, text in vectorized(case).items():
             equal = text == case[field].strip()
             assert not (equal and field == "simplified" and case["id"] in KNOWN_VECTORIZE), case["id"]
             same[field] += equal
     for field, (least, total) in VECTORIZE.items():
-        assert len(cases) == total and same[field] >= least, (field, same[field])
+        assert len(cases) == total // 4 and same[field] >= len(cases) - (total - least), (field, same[field])
 
 
 @pytest.mark.parametrize("first", every(3, range(3)))
@@ -49,12 +51,12 @@ def test_every_pass_of_the_pipeline(first: int) -> None:
     assert {case for case, equal in results if not equal} == {case["id"] for case in cases} & set(KNOWN)
 
 
-@pytest.mark.parametrize("first", every(3, range(3)))
+@pytest.mark.parametrize("first", every(8, range(8)))
 def test_lowered_schedules(first: int) -> None:
-    """Each third of the cases."""
+    """Each eighth of the cases."""
     cases = [case for case in rows("te") if "lowered" in case]
     assert len(cases) == LOWERED
-    for case in cases[first::3]:
+    for case in cases[first::8]:
         scope = {"te": te, "tir": tir}
         exec(case["source"], scope)
         lowered = tvmagic.lower(scope["s"], scope["args"], simple_mode=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from refusals import refuses
 
 from tvmagic.errors import TVMagicError
 from tvmagic.operators import Operator, operator
@@ -134,9 +135,9 @@ def test_unknown_fields_of_later_versions_are_ignored(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written_or_read_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(TVMagicError, match="cannot be written"):
+    with refuses("tune.file_not_writable"):
         Database(tmp_path / "file" / "results.jsonl").add(entry())
-    with pytest.raises(TVMagicError, match="cannot read"):
+    with refuses("tune.file_not_readable"):
         Database(tmp_path).entries()
 
 

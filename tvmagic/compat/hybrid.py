@@ -146,7 +146,11 @@ class _Reader(Parser):
         """The function for these arguments, inputs before outputs, and the tensors that are its inputs."""
         names = [a.arg for a in self.node.args.args]
         if len(names) != len(args):
-            raise self.error(self.node, f"`{self.node.name}` takes {len(names)} arguments, not {len(args)}")
+            raise self.error(
+                self.node,
+                f"`{self.node.name}` must be called with {len(names)} arguments, got {len(args)}",
+                code="hybrid.wrong_argument_count",
+            )
         frame = frames.PrimFuncFrame(True)
         frame.__enter__()
         frame.name = self.node.name
@@ -156,7 +160,12 @@ class _Reader(Parser):
             self.scope.define(name, self.argument(name, value, inputs))
         self.body(self.node.body)
         if self.results is None:
-            raise self.error(self.node, f"`{self.node.name}` returns nothing", "return the tensors of `output_tensor`")
+            raise self.error(
+                self.node,
+                f"cannot build `{self.node.name}`: it returns nothing",
+                "return the tensors of `output_tensor`",
+                code="hybrid.returns_nothing",
+            )
         for buffer in self.results:
             stmts.arg(buffer.name, buffer)
         self.builder.close(frame)
@@ -206,7 +215,11 @@ class _Reader(Parser):
         known = self.scope.find(target.id)
         if not isinstance(known, _Scalar):
             if not isinstance(value, (ir.PrimExpr, int, float)):
-                raise self.error(node, f"`{target.id}` is assigned more than once, so its values are numbers")
+                raise self.error(
+                    node,
+                    f"values of `{target.id}` must be numbers: it is assigned more than once",
+                    code="hybrid.not_a_number",
+                )
             dtype = value.dtype if isinstance(value, ir.PrimExpr) else ir.ops.const(value).dtype
             known = _Scalar(self.memory(target.id, _Memory((1,), dtype, "local"), target))
             self.scope.define(target.id, known)
@@ -218,7 +231,11 @@ class _Reader(Parser):
             super().augmented(node)
             return
         if not isinstance(self.scope.find(node.target.id), _Scalar):
-            raise self.error(node.target, f"`{node.target.id}` has no value that can be changed")
+            raise self.error(
+                node.target,
+                f"cannot change `{node.target.id}`: it is not a scalar of the script",
+                code="hybrid.not_assignable",
+            )
         load = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
         self.set_scalar(node.target, self.eval(ast.copy_location(ast.BinOp(load, node.op, node.value), node)), node)
 
@@ -229,7 +246,9 @@ class _Reader(Parser):
             super().loop(node)
             return
         if not isinstance(node.target, ast.Name):
-            raise self.error(node.target, "a loop over `const_range` has one variable")
+            raise self.error(
+                node.target, "a loop over `const_range` must have one variable", code="hybrid.wrong_loop_variable"
+            )
         for number in value:
             self.scope.push()
             self.scope.define(node.target.id, number)
@@ -238,15 +257,23 @@ class _Reader(Parser):
 
     def returned(self, node: ast.Return) -> None:
         if node is not self.node.body[-1] or node.value is None:
-            raise self.error(node, "the outputs are returned by the last statement of the function")
+            raise self.error(
+                node, "the last statement of the function must return the outputs", code="hybrid.early_return"
+            )
         values = self.eval(node.value)
         self.results = list(values) if isinstance(values, (list, tuple)) else [values]
         for value in self.results:
             if not any(value is buffer for buffer in self.outputs):
-                raise self.error(node.value, "only tensors made by `output_tensor` are returned")
+                raise self.error(
+                    node.value, "a returned value must be a tensor of `output_tensor`", code="hybrid.not_an_output"
+                )
 
     def unsupported(self, node: ast.stmt) -> NoReturn:
-        raise self.error(node, f"Python's `{type(node).__name__.lower()}` has no meaning in hybrid script")
+        raise self.error(
+            node,
+            f"cannot use Python's `{type(node).__name__.lower()}` in a hybrid script",
+            code="hybrid.unsupported_statement",
+        )
 
 
 _Reader.STATEMENTS = {

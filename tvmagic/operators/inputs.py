@@ -83,7 +83,7 @@ def is_fixed(op: Operator, inputs: Any) -> bool:
 
 def _at_argument(error: TVMagicError, origin: str) -> TVMagicError:
     kind = PreconditionError if isinstance(error, PreconditionError) else TVMagicError
-    return kind(f"cannot use `{origin}`: {error.message}", span=error.span, hint=error.hint)
+    return kind(f"cannot use `{origin}`: {error.message}", span=error.span, hint=error.hint, code=error.code)
 
 
 def _named(op: Operator, given: Inputs, generator: np.random.Generator) -> dict[str, Any]:
