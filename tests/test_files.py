@@ -45,6 +45,7 @@ ALLOWED = {
     ("tune.measurement_lock", "_open_lock"): "the file stays empty",
     ("tune.problem", "to_bytes"): "writes to memory",
     ("runtime.loader", "__init__"): "copies to a temporary folder",
+    ("runtime.seal", "append_seal"): "writes to the file that `replacing` made",
     ("tune.worker", "main"): "writes to a stream",
     ("runners.kernel_worker", "serve"): "writes to a stream",
 }

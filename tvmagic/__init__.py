@@ -166,7 +166,7 @@ _ADDED = {
 # Names of packages that a higher package defines.
 _HIGHER = {
     **dict.fromkeys(("tir.comm_reducer", "tir.max", "tir.min", "tir.sum"), "te.reduction"),
-    "runtime.module.load_module": "runtime.saved",
+    "runtime.module.load_module": "runtime.loader",
     "script.cinn_text": "cinn.text.printer",
     **dict.fromkeys(("script.from_cinn", "script.is_cinn_text"), "cinn.text.parser"),
 }

@@ -3,7 +3,7 @@
     python tests/random_programs/soak.py KIND FIRST END [--jobs N] [--without WORDS]
     python tests/random_programs/soak.py KIND SEED --show [--shrink]
 
-KIND is te, beyond (te with the switches that go beyond TVM), tir, cell, calls (one scalar function), notation (statements), flow (plain loops and branches), magic (lines of a notebook), tiny (te or tir, of sizes 0 to 3), inplace (tir, whose arguments change), float8 (floats of 8 bits), strided (loops over elements that lie apart), interrupt (Ctrl-C at a random point of a build or call), verdict (cell, notation or tir, judged by the package's own check), large (indices that pass int32), arguments (schedule calls with arguments of other schedules and types), empty (te or tir, with sizes of 0), racy (races of threads and lanes), dimensions (te or tir of 8 to 16 dimensions), topi (operators of TOPI, and gradients), elsewhere (te, tir or strided, compiled for other
+KIND is te, beyond (te with the switches that go beyond TVM), tir, cell, calls (one scalar function), notation (statements), flow (plain loops and branches), magic (lines of a notebook), tiny (te or tir, of sizes 0 to 3), inplace (tir, whose arguments change), float8 (floats of 8 bits), strided (loops over elements that lie apart), interrupt (Ctrl-C at a random point of a build or call), verdict (cell, notation or tir, judged by the package's own check), large (indices that pass int32), arguments (schedule calls with arguments of other schedules and types), empty (te or tir, with sizes of 0), racy (races of threads and lanes), dimensions (te or tir of 8 to 16 dimensions), topi (operators of TOPI, and gradients), growth (long programs), system (files, caches, threads and children, in odd surroundings), elsewhere (te, tir or strided, compiled for other
 machines and run by emulators), threads (te as OpenCL C) or gpu (te as PTX, on an NVIDIA GPU if there is one). The seeds from FIRST to END - 1 that fail
 are printed with what is wrong: `result`, `outside` (memory written beside an array), `bounds` (an access that checked
 code stops at), `state` (a refused call that changed something), `replay` (a trace that makes another function),
@@ -54,6 +54,7 @@ KINDS = (
     "dimensions",
     "topi",
     "growth",
+    "system",
 )
 EMULATED = ("elsewhere", "threads", "gpu")  # which need emulators
 
@@ -138,7 +139,7 @@ def _run_here(kind: str, seeds: list[int], without: str) -> None:
     for seed in seeds:
         print("start", seed, flush=True)
         signal.setitimer(signal.ITIMER_PROF, seconds)  # ends the process
-        signal.alarm(10 * seconds)
+        signal.alarm(30 * seconds)  # also for a process that hardly gets a processor
         try:
             load_case(kind, seed, without).check()
             print("right", seed, flush=True)

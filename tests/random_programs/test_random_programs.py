@@ -46,6 +46,7 @@ SHORT = {
     "dimensions": 3,
     "topi": 3,
     "growth": 1,
+    "system": 4,
 }
 LONG = dict.fromkeys(KINDS, 20_000) | {
     "notation": 5_000,
@@ -60,6 +61,7 @@ LONG = dict.fromkeys(KINDS, 20_000) | {
     "dimensions": 2_000,
     "topi": 2_000,
     "growth": 2_000,
+    "system": 2_000,
 }  # a session takes some seconds
 PART = 500
 SEEDS: dict[str, dict[int, str]] = {
@@ -157,6 +159,7 @@ SEEDS: dict[str, dict[int, str]] = {
     "dimensions": {},
     "topi": {},
     "growth": {},
+    "system": {},
 }
 # Seeds whose defect is not mended yet; whoever mends one takes it out.
 OPEN: dict[str, set[int]] = {kind: set() for kind in KINDS}

@@ -315,3 +315,18 @@ def test_what_is_outside_an_argument_with_a_stride_below_0_is_found() -> None:
         for distance in (1, -1):
             with pytest.raises(BoundsError):
                 f(x, np.array([distance], "int32"), out)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("inner", [False, True])
+def test_sizes_of_a_stage_inside_a_narrowed_loop_are_checked(dtype: str, inner: bool) -> None:
+    """The loop has int64 by the sizes, and int32 after NarrowDataType; the size of the stage inside depends on it."""
+    n = tir.IntImm(dtype, 13)
+    A = te.placeholder((n + 3,), name="A")
+    B = te.compute((n + 3,), lambda i: A[i] * 2, name="B")
+    C = te.compute((n, n), lambda i, j: B[i] + B[j + 3], name="C")
+    s = te.create_schedule(C.op)
+    s[B].compute_at(s[C], s[C].split(C.op.axis[0], nparts=8)[inner])
+    a, c = np.arange(16, dtype="float32"), np.zeros((13, 13), "float32")
+    tvm.build(s, [A, C], check_bounds=True)(a, c)
+    np.testing.assert_array_equal(c, 2 * a[:13, None] + 2 * a[3:])

@@ -1,10 +1,12 @@
 """Saved and cached kernels."""
 
 import pathlib
+import random
 import subprocess
 
 import numpy as np
 import pytest
+from damaged_files import damages
 from refusals import refuses
 from tools import needs
 
@@ -35,6 +37,28 @@ def test_a_saved_module_comes_back(tmp_path):
         loaded(x, np.zeros(4, "float32"), 3.0)
     header = path.with_suffix(".h").read_text()
     assert "int32_t scale(const float* X, float* Y, float k, int32_t n);" in header
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["x.o", "x.json", "e.o", *[pytest.param(f"x.{kind}", marks=needs("cc", "ar")) for kind in ("so", "tar", "a")]],
+)
+def test_damaged_modules_are_refused(name, tmp_path, capfd):
+    """Code of a damaged file could do anything; LLVM aborts on some."""
+    path = tmp_path / ("x.o" if name == "x.json" else name)
+    built = codegen.compile_module(program())
+    (built.save if path.name == "x.o" else built.export_library)(path)
+    damaged, good, rng = tmp_path / name, (tmp_path / name).read_bytes(), random.Random(0)
+    for _ in range(20 if path.suffix == ".o" else 3):
+        for bad in damages(good, rng):
+            damaged.write_bytes(bad)
+            x, y = np.arange(5, dtype="float32"), np.zeros(5, "float32")
+            try:
+                runtime.load_module(path)(x, y, 3.0)
+            except TVMagicError as error:
+                assert str(error)
+            else:  # what is damaged does not matter, such as the name of a digest
+                np.testing.assert_array_equal(y, x * 3)
 
 
 def test_failures_of_a_saved_module_are_told(tmp_path):

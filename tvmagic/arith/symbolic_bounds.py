@@ -25,6 +25,9 @@ class Term:
 
 
 Bound: TypeAlias = int | Term
+Polynomial: TypeAlias = dict[tuple[Term, ...], int]  # the factor of each product of terms
+_MOST_PRODUCTS = 16
+_MOST_COMPARED = 8  # largest bounds, with which each of the others is compared
 
 
 class Interval(NamedTuple):
@@ -55,6 +58,7 @@ class Terms:
     def __init__(self) -> None:
         self._known: dict[tuple[object, Bound, Bound], Term] = {}
         self._written: dict[Term, PrimExpr] = {}
+        self._expanded: dict[Term, Polynomial] = {}
 
     def _term(self, kind: type[BinaryOp] | Var, a: Bound, b: Bound, positive: bool) -> Term:
         key = (kind, a, b)
@@ -150,6 +154,41 @@ class Terms:
 
         return all(ends(bound)[1] <= limit for bound in bounds)
 
+    # ------------------------------------------------------------------ comparisons
+
+    def largest(self, bounds: Iterable[Bound]) -> list[Bound]:
+        """Return the bounds without those that are proved to be at most another one, whatever the sizes are."""
+        expanded = [(self._polynomial(bound), bound) for bound in bounds]
+        expanded.sort(key=lambda pair: -sum(pair[0].values()))  # a larger polynomial has a larger value at ones
+        kept: list[tuple[Polynomial, Bound]] = []
+        for polynomial, bound in expanded:
+            if not any(_is_at_least(other, polynomial) for other, _ in kept[:_MOST_COMPARED]):
+                kept.append((polynomial, bound))
+        return [bound for _, bound in kept]
+
+    def _polynomial(self, bound: Bound) -> Polynomial:
+        """Return a bound as a sum of products of sizes, quotients and extremes."""
+        if isinstance(bound, int):
+            return {(): bound}
+        if bound not in self._expanded:
+            self._expanded[bound] = self._expand(bound)
+        return self._expanded[bound]
+
+    def _expand(self, bound: Term) -> Polynomial:
+        if bound.kind not in (Add, Sub, Mul):
+            return {(bound,): 1}
+        a, b = self._polynomial(bound.a), self._polynomial(bound.b)
+        if bound.kind is not Mul:
+            return _sum_of(a, b, 1 if bound.kind is Add else -1)
+        if len(a) * len(b) > _MOST_PRODUCTS:
+            return {(bound,): 1}
+        found: Polynomial = {}
+        for one, factor in a.items():
+            for other, times in b.items():
+                product = tuple(sorted((*one, *other), key=id))
+                found[product] = found.get(product, 0) + factor * times
+        return found
+
     # ------------------------------------------------------------------ intervals
 
     def product(self, a: Interval, b: Interval) -> Interval:
@@ -186,3 +225,18 @@ class Terms:
     def truncated(self, a: Interval) -> Interval:
         """Return bounds of a quotient or remainder of `a` that rounds to 0."""
         return Interval(self.minimum(a.low, 0) if not non_negative(a.low) else 0, self.maximum(a.high, 0))
+
+
+def _sum_of(a: Polynomial, b: Polynomial, factor: int) -> Polynomial:
+    found = dict(a)
+    for product, times in b.items():
+        found[product] = found.get(product, 0) + factor * times
+    return found
+
+
+def _is_at_least(a: Polynomial, b: Polynomial) -> bool:
+    """Return whether `a - b` is a sum of products that cannot be negative."""
+    return all(
+        times == 0 or (times > 0 and all(term.non_negative for term in product))
+        for product, times in _sum_of(a, b, -1).items()
+    )

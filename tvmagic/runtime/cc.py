@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.files import replacing
+from tvmagic.runtime.seal import append_seal
 from tvmagic.tools import AR, CC, CXX
 
 __all__ = [
@@ -87,7 +89,8 @@ def create_shared(
     """Link object files to the shared library `output`, by the compiler `cc`."""
     compiler = cc or CC.need()
     given = [objects] if isinstance(objects, str) else list(objects)
-    _run(output, [str(compiler), "-shared", "-fPIC", "-o", _OUTPUT, *map(str, given), *options, "-lm"])
+    command = [str(compiler), "-shared", "-fPIC", "-o", _OUTPUT, *map(str, given), *options, "-lm"]
+    _run(output, command, seal=sys.platform != "darwin")
 
 
 create_shared.output_format = "so"  # type: ignore[attr-defined]
@@ -98,18 +101,22 @@ def create_staticlib(output: str, inputs: Sequence[str] | str, ar: str | None = 
     _run(output, [ar or AR.need(), "rcs", _OUTPUT, *([inputs] if isinstance(inputs, str) else map(str, inputs))])
 
 
-def _run(output: str, command: list[str]) -> None:
-    """Run `command`, which writes the file `output`; the command has `_OUTPUT` instead of its name."""
+def _run(output: str, command: list[str], seal: bool = False) -> None:
+    """Run `command`, which writes the file `output`; the command has `_OUTPUT` instead of its name. `seal`: append a digest."""
     try:
         with replacing(output) as part:
             part.unlink()  # `ar` adds to a file that it finds
             command = [str(part) if word is _OUTPUT else word for word in command]
             subprocess.run(command, check=True, capture_output=True, text=True)
+            if seal:
+                append_seal(part)
     except FileNotFoundError as error:
         raise TVMagicError(
             f"there is no program `{command[0]}` to link with",
             hint="install it, or name another one",
             code="link.no_linker",
         ) from error
+    except OSError as error:
+        raise TVMagicError(f"cannot write `{output}`: {error.strerror}", code="link.not_writable") from error
     except subprocess.CalledProcessError as error:
         raise TVMagicError(f"the module cannot be linked: {error.stderr.strip()}", code="link.failed") from error

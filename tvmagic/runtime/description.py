@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tvmagic import ir
 from tvmagic.errors import TVMagicError
+from tvmagic.files import digest_of
 from tvmagic.runtime.abi import ABI, Param, Site
 
 if TYPE_CHECKING:
@@ -45,13 +46,34 @@ def describe(module: Module) -> str:
         for s in module.sites
     ]  # fmt: skip
     signatures = ir.save_json(ir.IRModule({a.name: _signature(a) for a in module.abis}))
-    content = {"format": _FORMAT, "functions": functions, "sites": sites, "symbols": sorted(module.symbols)}
-    return json.dumps({**content, "signatures": signatures})
+    content = {
+        "format": _FORMAT, "functions": functions, "sites": sites, "symbols": sorted(module.symbols),
+        "signatures": signatures,
+    }  # fmt: skip
+    return json.dumps({**content, "digest": digest_of(content)})
 
 
 def read_description(text: str) -> tuple[list[ABI], list[Site], set[str]]:
-    """How the functions of a described module are called, at which places they may stop, and what else it defines."""
-    content = json.loads(text)
+    """How the functions of a described module are called, at which places they may stop, and what else it defines.
+
+    Raises TVMagicError if the description is damaged, or of another version.
+    """
+    try:
+        content = json.loads(text)
+        digest = content.pop("digest", None)  # files of earlier versions have none
+        if digest not in (None, digest_of(content)):
+            raise ValueError("its digest is another one")
+        return _read_content(content)
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        why = str(error).split("\n")[0]
+        raise TVMagicError(
+            f"the description of the saved module is damaged ({why})",
+            hint="save the module again",
+            code="load_module.damaged_description",
+        ) from error
+
+
+def _read_content(content: dict[str, Any]) -> tuple[list[ABI], list[Site], set[str]]:
     if content.get("format") != _FORMAT:
         raise TVMagicError(
             "the saved module is of another version of its format",
@@ -85,7 +107,7 @@ def embedded(module: Module) -> bytes:
 def descriptions_in(data: bytes) -> list[str]:
     """The descriptions of the modules in an object file or a library."""
     pattern = re.escape(_BEGIN).encode() + b"([^\0]*?)" + re.escape(_END).encode()
-    return [found.decode() for found in re.findall(pattern, data)]
+    return [found.decode(errors="replace") for found in re.findall(pattern, data)]
 
 
 def this_cpu() -> str:

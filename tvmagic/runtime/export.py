@@ -10,6 +10,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.files import TemporaryFolder, write_file, write_files
 from tvmagic.runtime.c_header import c_header
 from tvmagic.runtime.description import describe, embedded
+from tvmagic.runtime.seal import seal_of
 
 if TYPE_CHECKING:
     from tvmagic.runtime.module import Module
@@ -44,12 +45,12 @@ def export_library(module: Module, file_name: Any, fcompile: Any = None, **optio
 
     path, code = pathlib.Path(file_name), _self_contained(module)
     if path.suffix == ".o":
-        write_file(path, code)
+        write_file(path, code + seal_of(code))
         return
     with TemporaryFolder() as folder:
         parts = [folder / name for name in ("module.o", "builtins.o")]
         for part, content in zip(parts, (code, builtins_code())):
-            write_file(part, content)
+            write_file(part, content + seal_of(content))
         makers = {".a": cc.create_staticlib, ".tar": tar}
         make = fcompile or makers.get(path.suffix, cc.create_shared)
         make(str(path), [str(part) for part in parts], **options)
@@ -68,7 +69,7 @@ def save_module(module: Module, file_name: Any, fmt: str = "") -> None:
     elif kind in ("o", "obj"):
         code = module.code if module.recompiled is None else _self_contained(module)
         description, header = path.with_suffix(".json"), path.with_suffix(".h")
-        contents = {description: describe(module), header: c_header(module, path.stem), path: code}
+        contents = {description: describe(module), header: c_header(module, path.stem), path: code + seal_of(code)}
         write_files(contents, make_folder=True)
     elif kind == "wasm":
         from tvmagic.runtime.wasm_host import linked

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import ctypes
 import pathlib
-import shutil
 from typing import Any
 
 from tvmagic.errors import TVMagicError
-from tvmagic.files import TemporaryFolder
+from tvmagic.files import TemporaryFolder, read_file, write_file
 from tvmagic.runtime.description import descriptions_in, read_description
 from tvmagic.runtime.module import Module
+from tvmagic.runtime.seal import check_archive, unsealed
 
 
 def read_saved(path: pathlib.Path) -> Module:
     """The module whose object file is `path`; how it is called is told beside it, or inside."""
-    beside, code = path.with_suffix(".json"), path.read_bytes()
-    texts = [beside.read_text(encoding="utf-8")] if beside.exists() else descriptions_in(code)
+    beside, code = path.with_suffix(".json"), unsealed(read_file(path), path)
+    texts = [read_file(beside).decode(errors="replace")] if beside.exists() else descriptions_in(code)
     if not texts:
         raise TVMagicError(
             f"`{path}` is not an object file of tvmagic",
@@ -33,11 +33,10 @@ def read_saved(path: pathlib.Path) -> Module:
 class _Library:
     """A shared library in this process: a copy of the file, which may be written again meanwhile."""
 
-    def __init__(self, path: pathlib.Path) -> None:
+    def __init__(self, path: pathlib.Path, code: bytes) -> None:
         # Windows does not delete a library that is loaded
         with TemporaryFolder() as folder:
-            copy = folder / path.name
-            shutil.copyfile(path, copy)
+            copy = write_file(folder / path.name, code)
             try:
                 self._library = ctypes.CDLL(str(copy))
             except OSError as error:
@@ -53,14 +52,15 @@ class _Library:
 
 
 def _load_library(path: pathlib.Path) -> Module:
-    texts = descriptions_in(path.read_bytes())
+    code = unsealed(read_file(path), path)
+    texts = descriptions_in(code)
     if not texts:
         raise TVMagicError(
             f"`{path}` is not a library of tvmagic",
             hint="export it with `module.export_library`, or link what `save` wrote",
             code="load_module.not_a_library",
         )
-    library = _Library(path)
+    library = _Library(path, code)
     parts = [Module(b"", *read_description(text)[:2], {}, read_description(text)[2], loaded=library) for text in texts]
     if len(parts) == 1:
         return parts[0]
@@ -94,8 +94,13 @@ def _load_archive(path: pathlib.Path) -> Module:
     with TemporaryFolder() as folder:
         library = folder / f"{path.stem}.so"
         if path.suffix == ".a":
+            check_archive(read_file(path), path)
             cc.create_shared(str(library), ["-Wl,--whole-archive", str(path), "-Wl,--no-whole-archive"])
         else:
+            (folder / "parts").mkdir()
             untar(path, folder / "parts")
-            cc.create_shared(str(library), [str(part) for part in sorted((folder / "parts").iterdir())])
+            parts = sorted((folder / "parts").iterdir())
+            for part in parts:
+                unsealed(read_file(part), path)
+            cc.create_shared(str(library), [str(part) for part in parts])
         return _load_library(library)

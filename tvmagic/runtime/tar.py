@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tvmagic.errors import TVMagicError
@@ -30,7 +31,7 @@ tar.output_format = "tar"  # type: ignore[attr-defined]
 def untar(tar_file: Any, directory: Any) -> None:
     """Write the files of an archive to a folder; links, and what would be written elsewhere, are refused."""
     folder = pathlib.Path(directory).resolve()
-    with tarfile.open(tar_file) as archive:
+    with _reading(tar_file) as archive:
         for member in archive.getmembers():
             path = (folder / member.name).resolve()
             content = archive.extractfile(member) if member.isfile() else None
@@ -40,6 +41,17 @@ def untar(tar_file: Any, directory: Any) -> None:
                     code="tar.unsafe_name",
                 )
             write_file(path, content.read(), make_folder=True)
+
+
+@contextlib.contextmanager
+def _reading(tar_file: Any) -> Iterator[tarfile.TarFile]:
+    """Open an archive. Raises TVMagicError if it cannot be read."""
+    try:
+        with tarfile.open(tar_file) as archive:
+            yield archive
+    except (OSError, EOFError, ValueError, tarfile.TarError) as error:
+        why = str(error).split("\n")[0] or type(error).__name__
+        raise TVMagicError(f"cannot read the archive `{tar_file}`: {why}", code="tar.not_readable") from error
 
 
 def normalize_file_list_by_unpacking_tars(temp: Any, file_list: Sequence[Any]) -> list[str]:

@@ -7,6 +7,8 @@ This analysis bounds every int32 loop, index and guard of a function, by constan
 
 from __future__ import annotations
 
+import bisect
+import functools
 import math
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -57,29 +59,31 @@ def find_index_overflow(func: ir.PrimFunc) -> IndexOverflow:
     always: list[Suspect] = []
     sizes: list[Suspect] = []
     fits: ir.PrimExpr | None = None
-    for base, (offset, node) in finder.needed.items():
-        bound = terms.expression(terms.add(base, offset))
-        if isinstance(base, int):
-            if finder.sizes or finder.most >= _FEW:
-                always.append(Suspect(node, bound))
-            continue
-        sizes.append(Suspect(node, bound))
+    needed = {terms.add(base, offset): node for base, (offset, node) in finder.needed.items()}
+    largest = [bound for bound in terms.largest(needed) if isinstance(bound, Term)]
+    for bound, node in needed.items():
+        if isinstance(bound, int) and (finder.sizes or finder.most >= _FEW):
+            always.append(Suspect(node, terms.expression(bound)))
+    for bound in largest:
+        sizes.append(Suspect(needed[bound], terms.expression(bound)))
+        base, offset = _without_constant(bound)
         condition = ir.LE(terms.expression(base), ir.IntImm("int64", LIMIT - offset))
         fits = condition if fits is None else ir.And(fits, condition)
     if fits is not None:
-        fits = ir.Or(_are_small(finder, [terms.add(*pair) for pair in _terms_with_offsets(finder)]), fits)
+        fits = ir.Or(_are_small(finder, largest), fits)
     return IndexOverflow(tuple(always), tuple(sizes), fits)
 
 
-def _terms_with_offsets(finder: _Finder) -> list[tuple[Term, int]]:
-    return [(base, offset) for base, (offset, _) in finder.needed.items() if isinstance(base, Term)]
+def _without_constant(bound: Term) -> tuple[Bound, int]:
+    """Return a sum as its terms and its constant."""
+    return (bound.a, bound.b) if bound.kind is ir.Add and isinstance(bound.b, int) else (bound, 0)
 
 
-def _are_small(finder: _Finder, bounds: list[Bound]) -> ir.PrimExpr:
+def _are_small(finder: _Finder, bounds: Iterable[Bound]) -> ir.PrimExpr:
     """The cheap condition: every size is below a power of two, for which no bound leaves int32."""
-    power = 1 << 30
-    while power and not finder.terms.fits_below(bounds, power, LIMIT):
-        power >>= 1
+    fits = functools.partial(finder.terms.fits_below, bounds, limit=LIMIT)
+    exponent = bisect.bisect(range(31), False, key=lambda exponent: not fits(1 << exponent)) - 1
+    power = 1 << exponent if exponent >= 0 else 0
     largest: ir.PrimExpr | None = None
     for size in finder.sizes:
         value = finder.terms.expression(size)
@@ -110,7 +114,6 @@ class _Finder(ir.Visitor):
         self.sizes: list[Term] = []
         self.known: dict[ir.Var, Interval | None] = {}
         self.needed: dict[Bound, tuple[int, Any]] = {}
-        self.covered: set[Term] = set()  # bounds that are at most another needed one
         self.most = 0  # of the iterations of a nest, and of the elements of a buffer
         self.iterations = 1
         for param in func.params:
@@ -142,19 +145,9 @@ class _Finder(ir.Visitor):
             if bound > LIMIT:
                 self.needed.setdefault(bound, (0, node))
             return
-        if bound in self.covered:
-            return
-        base, offset = (bound.a, bound.b) if bound.kind is ir.Add and isinstance(bound.b, int) else (bound, 0)
+        base, offset = _without_constant(bound)
         if base not in self.needed or self.needed[base][0] < offset:
             self.needed[base] = (offset, node)
-
-    def cover(self, whole: Interval, *parts: Interval) -> None:
-        """Forget the upper bounds of operands that are at most that of the result."""
-        for part in parts:
-            if isinstance(part.high, Term) and part.high is not whole.high and non_negative(part.low):
-                self.covered.add(part.high)
-                if part.high in self.needed and self.needed[part.high][0] == 0:
-                    del self.needed[part.high]
 
     def root(self, expr: ir.PrimExpr) -> Interval | None:
         """The bounds of a loop bound, an index or a side of a guard; those of its operands are required, too."""
@@ -290,10 +283,7 @@ def _sum(finder: _Finder, node: ir.BinaryOp) -> Interval | None:
     if found is None:
         return None
     (a, b), terms = found, finder.terms
-    whole = Interval(terms.add(a.low, b.low), terms.add(a.high, b.high))
-    if non_negative(a.low) and non_negative(b.low):
-        finder.cover(whole, a, b)
-    return whole
+    return Interval(terms.add(a.low, b.low), terms.add(a.high, b.high))
 
 
 def _difference(finder: _Finder, node: ir.BinaryOp) -> Interval | None:
@@ -302,17 +292,6 @@ def _difference(finder: _Finder, node: ir.BinaryOp) -> Interval | None:
         return None
     (a, b), terms = found, finder.terms
     return Interval(terms.subtract(a.low, b.high), terms.subtract(a.high, b.low))
-
-
-def _product(finder: _Finder, node: ir.BinaryOp) -> Interval | None:
-    found = _both(finder, node)
-    if found is None:
-        return None
-    whole = finder.terms.product(*found)
-    for part, other in (found, found[::-1]):
-        if isinstance(other.low, int) and other.low > 0 and non_negative(part.low):
-            finder.cover(whole, part)
-    return whole
 
 
 def _of_two(name: str) -> _Rule:
@@ -411,7 +390,7 @@ _RULES: dict[type, _Rule] = {
     ir.SizeVar: _variable,
     ir.Add: _sum,
     ir.Sub: _difference,
-    ir.Mul: _product,
+    ir.Mul: _of_two("product"),
     ir.FloorDiv: _of_two("quotient"),
     ir.FloorMod: _of_two("remainder"),
     ir.Div: _truncated,

@@ -11,6 +11,7 @@ from tvmagic.ir import (
     Block,
     BlockRealize,
     Broadcast,
+    Buffer,
     BufferLoad,
     BufferRegion,
     BufferStore,
@@ -138,6 +139,7 @@ class _Narrower(Retyper):
         super().__init__()
         self.needs = needs
         self.indexing = False
+        self.buffers: dict[Buffer, Buffer] = {}
 
     def _bits(self, node: Any) -> int:
         return self.needs.bits.get(node if isinstance(node, Var) else id(node), 0)
@@ -214,14 +216,33 @@ class _Narrower(Retyper):
         self.indexing = outer
         return new
 
+    def _buffer(self, buffer: Buffer) -> Buffer:
+        """Return the buffer with its sizes over the narrowed variables, in the dtypes that they had."""
+        if buffer not in self.buffers:
+            shape, strides = (tuple(map(self._size, sizes)) for sizes in (buffer.shape, buffer.strides))
+            offset = self._size(buffer.elem_offset)
+            pairs = zip((*shape, *strides, offset), (*buffer.shape, *buffer.strides, buffer.elem_offset))
+            kept = all(new is old for new, old in pairs)
+            self.buffers[buffer] = buffer if kept else buffer.replace(shape=shape, strides=strides, elem_offset=offset)
+        return self.buffers[buffer]
+
+    visit_buffer_use = _buffer
+    visit_buffer_def = _buffer
+
+    def _size(self, size: PrimExpr) -> PrimExpr:
+        outer, self.indexing = self.indexing, False
+        new = cast(size.dtype, self.visit(size))
+        self.indexing = outer
+        return new
+
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> PrimExpr:
-        return node.with_(indices=self._indices(node.indices))
+        return node.with_(buffer=self._buffer(node.buffer), indices=self._indices(node.indices))
 
     @handles(BufferStore)
     def store(self, node: BufferStore) -> Stmt:
-        indices, value = self._indices(node.indices), self.visit(node.value)
-        return node.with_(indices=indices, value=cast(node.value.dtype, value))
+        buffer, indices = self._buffer(node.buffer), self._indices(node.indices)
+        return node.with_(buffer=buffer, indices=indices, value=cast(node.value.dtype, self.visit(node.value)))
 
     @handles(IfThenElse)
     def branch(self, node: IfThenElse) -> Stmt:
@@ -282,9 +303,10 @@ class _Narrower(Retyper):
             low, extent = self._indices((old.min, old.extent))
             same = low is old.min and extent is old.extent
             ranges.append(old if same else Range.from_min_extent(*match_types(low, extent)))
-        if all(a is b for a, b in zip(ranges, node.region)):
+        buffer = self._buffer(node.buffer)
+        if buffer is node.buffer and all(a is b for a, b in zip(ranges, node.region)):
             return node
-        return node.replace(region=tuple(ranges))
+        return node.replace(buffer=buffer, region=tuple(ranges))
 
 
 @tir_pass("tir.NarrowDataType")
