@@ -12,6 +12,7 @@ import itertools
 import math
 import secrets
 from collections.abc import Sequence
+from typing import Any
 
 from tvmagic.errors import TVMagicError, WrongTypeError, a_thing
 from tvmagic.ir.numpy_types import as_integer
