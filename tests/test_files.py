@@ -44,7 +44,6 @@ ALLOWED = {
     ("tune.database", "add"): "appends a line, and takes it back if there is no room",
     ("tune.measurement_lock", "_open_lock"): "the file stays empty",
     ("tune.problem", "to_bytes"): "writes to memory",
-    ("runtime.loader", "__init__"): "copies to a temporary folder",
     ("runtime.seal", "append_seal"): "writes to the file that `replacing` made",
     ("tune.worker", "main"): "writes to a stream",
     ("runners.kernel_worker", "serve"): "writes to a stream",

@@ -25,7 +25,7 @@ def check_seed(seed: Any) -> None:
     """Raise TVMagicError for a number that TVM refuses as the seed of a schedule: it takes -1 and 1 to 2147483647."""
     given = as_integer(seed)
     if given is not None and given != -1 and not 0 < given <= _MODULUS:
-        raise TVMagicError(f"a seed is -1 or from 1 to {_MODULUS}, not {given}", code="schedule.wrong_seed")
+        raise TVMagicError(f"a seed must be -1 or from 1 to {_MODULUS}, got {given}", code="schedule.wrong_seed")
 
 
 class LinearCongruentialEngine:
@@ -43,7 +43,7 @@ class LinearCongruentialEngine:
         if given == -1:
             given = secrets.randbelow(_MODULUS - 1) + 1
         if given < 0:
-            raise TVMagicError(f"a seed is -1 or not negative, not {given}", code="schedule.wrong_seed")
+            raise TVMagicError(f"a seed must be -1 or not negative, got {given}", code="schedule.wrong_seed")
         self.state = (given or 1) % _MODULUS
 
     def next(self) -> int:

@@ -109,7 +109,7 @@ class KernelCode:
         """The text of the kernels: PTX for NVIDIA's GPUs, OpenCL C for others. Raises BuildError for `cu`, CUDA C."""
         if fmt in ("cu", "cuda"):
             raise BuildError(
-                "there is no CUDA C: tvmagic has no CUDA printer",
+                "cannot write CUDA C: tvmagic has no CUDA printer",
                 hint="`get_source('ptx')` is PTX, `get_source('cl')` OpenCL C",
                 code="codegen.no_cuda_printer",
             )

@@ -219,7 +219,7 @@ class BlockInitFrame(TIRFrame):
         around = next((v for loop in loops if isinstance(loop, ForFrame) for v in loop.vars if v in used), None)
         if around is not None:
             raise TVMagicError(
-                f"`T.init` of block `{block.name}` uses the variable of loop `{around.name}`: it runs once for each "
+                f"cannot use loop `{around.name}` in the `T.init` of block `{block.name}`: it runs once for each "
                 "instance of the block, not in the loop",
                 code="script.init_in_loop",
             )
