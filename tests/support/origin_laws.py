@@ -44,7 +44,7 @@ def programs(record: Record) -> Iterator[tuple[str, Any]]:
 
 def _program(value: Any) -> Any:
     """The IR of what a step holds; None if it is a text, or a schedule that cannot be lowered yet."""
-    from tvmagic.operators.scheduling import program_of_schedule
+    from tvmagic.operators.schedule_program import program_of_schedule
 
     if hasattr(value, "stage_map"):
         value = program_of_schedule(value)

@@ -180,7 +180,8 @@ class Values(ir.Visitor):
             if not is_open:
                 raise
             raise Unsupported(
-                f"a condition on data guards {error.message}", code="interpreter.guarded_by_data"
+                f"cannot decide whether this happens, as a condition on data guards it: {error.message}",
+                code="interpreter.guarded_by_data",
             ) from error
 
     @ir.handles(ir.Ramp)

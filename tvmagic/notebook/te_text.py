@@ -8,7 +8,7 @@ from typing import Any
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Span
 from tvmagic.notebook.text import LineOrigins, Program, node_program
-from tvmagic.operators.scheduling import program_of_schedule
+from tvmagic.operators.schedule_program import program_of_schedule
 
 _MARKS = {1: " bound to a thread", 5: " unrolled", 6: " vectorized", 7: " parallel", 8: " tensorized"}
 

@@ -20,6 +20,7 @@ from tvmagic.operators.cell_execution import CellError, instruction_span, run_py
 from tvmagic.operators.knobs import plain_knob
 from tvmagic.operators.operator import Operator, Version
 from tvmagic.operators.races import refuse_races
+from tvmagic.operators.schedule_program import program_of_schedule
 from tvmagic.passes import Record, Step, recording, run_step
 
 __all__ = [
@@ -28,7 +29,6 @@ __all__ = [
     "STAGE_CALLS",
     "CellError",
     "block_names",
-    "program_of_schedule",
     "recorded_calls",
     "schedule",
     "schedule_from_cell",
@@ -364,13 +364,3 @@ def blame(record: Record, error: TVMagicError) -> None:
             guilty = step
     if guilty is not None and guilty.span is not None:
         guilty.error, error.span = error, guilty.span
-
-
-def program_of_schedule(sch: Any) -> Any:
-    """The loops that a TE schedule stands for, as a statement: bounds inferred, loops made.
-
-    Raises the error of InferBound or ScheduleOps where the schedule is not complete.
-    """
-    with recording(record=Record()):
-        normalized = sch.normalize()
-        return te.schedule.ScheduleOps(normalized, te.schedule.InferBound(normalized))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,11 +14,14 @@ from tvmagic.eval.machine import TooLong, Unsupported, run_function, run_stateme
 from tvmagic.ir import IRModule, PrimFunc, Stmt
 from tvmagic.operators.comparison import compare, expected_values
 from tvmagic.operators.inputs import make_inputs
-from tvmagic.operators.operator import Operator
+from tvmagic.operators.schedule_program import program_of_schedule
 from tvmagic.operators.trials import definition_kind
 from tvmagic.operators.verdict import EQUAL_STATES, GLYPHS
 from tvmagic.passes import Record
 from tvmagic.te.error_reference import Evaluation
+
+if TYPE_CHECKING:
+    from tvmagic.operators.operator import Operator
 
 NOT_RUN = "not run"
 
@@ -84,8 +87,6 @@ def _verdict(program: Any, op: Operator, inputs: Sequence[np.ndarray], wanted: E
 def _run(program: Any, op: Operator, arrays: Sequence[np.ndarray], seconds: float) -> None:
     """Run whatever a step holds on the operator's arguments, which it changes in place."""
     if hasattr(program, "stage_map"):
-        from tvmagic.operators.scheduling import program_of_schedule
-
         program = program_of_schedule(program)
     if hasattr(program, "mod"):
         program = program.mod
@@ -94,14 +95,14 @@ def _run(program: Any, op: Operator, arrays: Sequence[np.ndarray], seconds: floa
             raise Unsupported("the module has several functions", code="check.several_functions")
         program = next(iter(program.functions.values()))
     if isinstance(program, PrimFunc):
-        run_function(_threads_in_turn(program), arrays, seconds)
+        run_function(threads_in_turn(program), arrays, seconds)
     elif isinstance(program, Stmt):
         run_statement(program, dict(zip(op.args, arrays)), seconds)
     else:
         raise Unsupported(f"a {type(program).__name__} cannot be run", code="check.not_runnable")
 
 
-def _threads_in_turn(func: PrimFunc) -> PrimFunc:
+def threads_in_turn(func: PrimFunc) -> PrimFunc:
     """`func` with loops in the place of launched threads that wait for each other."""
     from tvmagic.codegen import host_target
     from tvmagic.codegen.gpu.threads import prepare_threads

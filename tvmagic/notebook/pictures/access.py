@@ -12,7 +12,7 @@ from tvmagic.notebook.pictures.svg import drawing, path, rectangle, text
 from tvmagic.notebook.results import Picture, about, in_kernel
 from tvmagic.operators import Version
 from tvmagic.operators.access import Accesses, Trace, trace_all
-from tvmagic.operators.scheduling import program_of_schedule
+from tvmagic.operators.schedule_program import program_of_schedule
 
 _EVENTS = 4096
 _NUMBERED = 400

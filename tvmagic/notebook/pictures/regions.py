@@ -13,7 +13,7 @@ from tvmagic.notebook.pictures.svg import drawing, rectangle, text
 from tvmagic.notebook.results import Parts, Picture, Shown, Table
 from tvmagic.operators import Operator
 from tvmagic.operators.access import trace_accesses
-from tvmagic.operators.scheduling import program_of_schedule
+from tvmagic.operators.schedule_program import program_of_schedule
 
 _LIMIT = 200_000
 _CELLS = 48
