@@ -30,7 +30,7 @@ LEVELS = """
     codegen
     runners
     driver
-    notation
+    notation prove
     operators
     model
     auto

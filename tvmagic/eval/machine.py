@@ -14,10 +14,11 @@ import numpy as np
 
 from tvmagic import ir
 from tvmagic.errors import TVMagicError
+from tvmagic.eval.algebra import PLAIN, Plain
 from tvmagic.eval.lanes import Conflict, Context, Storage
 from tvmagic.eval.loop_unfusing import unfuse
 from tvmagic.eval.size_equations import Dimension
-from tvmagic.eval.values import TooLong, Unsupported, Values, tensor_key, whole_storage
+from tvmagic.eval.values import Journaled, TooLong, Unsupported, Values, tensor_key, whole_storage
 from tvmagic.eval.vectorizable_loops import lane_loops
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.ir.query import launches_thread
@@ -26,7 +27,9 @@ Array = Any
 _MOST_LANES = 1 << 20
 
 
-def run_function(func: ir.PrimFunc, arrays: Sequence[np.ndarray], seconds: float | None = None) -> None:
+def run_function(
+    func: ir.PrimFunc, arrays: Sequence[np.ndarray], seconds: float | None = None, algebra: Plain = PLAIN
+) -> None:
     """Run a function on arrays (inputs and outputs, contiguous), which it changes in place.
 
     Raises
@@ -35,7 +38,7 @@ def run_function(func: ir.PrimFunc, arrays: Sequence[np.ndarray], seconds: float
     Unsupported: the program has something that cannot be interpreted.
     TooLong: it did not end within `seconds`.
     """
-    machine = Machine(seconds)
+    machine = Machine(seconds, algebra)
     for param, array in zip(func.params, arrays, strict=True):
         buffer = func.buffer_map.get(param)
         if buffer is None:
@@ -92,10 +95,6 @@ class Machine(Values):
                 return
         self.visit(node.body)
 
-    def deciding(self, node: ir.PrimExpr) -> Array:
-        """A value that decides which statements run, or how often."""
-        return self.visit(node)
-
     @ir.handles(ir.AssertStmt)
     def _assert(self, node: ir.AssertStmt) -> None:
         holds = self.deciding(node.condition)
@@ -109,17 +108,53 @@ class Machine(Values):
 
     @ir.handles(ir.IfThenElse)
     def _if(self, node: ir.IfThenElse) -> None:
-        taken = self.deciding(node.condition)
+        taken = self.visit(node.condition)
+        may, may_not, is_open = self.algebra.branches(taken)
+        if is_open:
+            self._merge(taken, [(node.then_case, may), (node.else_case, may_not)])
+            return
         if np.ndim(taken) == 0:
-            branch = node.then_case if taken else node.else_case
+            branch = node.then_case if may else node.else_case
             if branch is not None:
                 self.visit(branch)
             return
-        with self.where(taken):
+        with self.where(may):
             self.visit(node.then_case)
         if node.else_case is not None:
-            with self.where(~taken):
+            with self.where(may_not):
                 self.visit(node.else_case)
+
+    def _merge(self, taken: Array, branches: list[tuple[ir.Stmt | None, Array]]) -> None:
+        """Run both branches on the same memory, then select what each stored."""
+        outer, sides = self.journal, []
+        for branch, may in branches:
+            self.journal = []
+            try:
+                if branch is not None:
+                    with self.where(may), self._speculating(True):
+                        self.visit(branch)
+                stored = [(e.storage, e.position, e.lane, e.storage.data.flat[e.position]) for e in self.journal]
+            finally:
+                for entry in reversed(self.journal):
+                    entry.storage.data.flat[entry.position] = entry.before
+                self.journal = outer
+            sides.append(stored)
+        storages = {id(storage.data): storage for stored in sides for storage, *_ in stored}
+        for storage in storages.values():
+            mine = [[entry[1:] for entry in stored if entry[0].data is storage.data] for stored in sides]
+            every = [entry for stored in mine for entry in stored]
+            position, first = np.unique(np.concatenate([e[0] for e in every]), return_index=True)
+            lane = np.concatenate([e[1] for e in every])[first]
+            before = storage.data.flat[position]
+            values = []
+            for stored in mine:
+                values.append(before.copy())
+                for where, _, value in stored:
+                    values[-1][np.searchsorted(position, where)] = value
+            if self.journal is not None:
+                self.journal.append(Journaled(storage, position, lane, before))
+            condition = taken[lane] if np.ndim(taken) else taken
+            storage.data.flat[position] = self.algebra.merged(condition, *values)
 
     @ir.handles(ir.While)
     def _while(self, node: ir.While) -> None:
@@ -139,14 +174,14 @@ class Machine(Values):
     def store_value(self, node: ir.BufferStore, value: Array) -> None:
         """Do the store `node` with a value that was computed."""
         storage, indices = self._address(node.buffer, node.indices)
-        with self.where(self.visit(node.predicate) if node.predicate is not None else None):
-            self._write(storage, indices, value, node.value.dtype.lanes)
+        with self.where(self.deciding(node.predicate) if node.predicate is not None else None):
+            self._write(storage, indices, value, node.value.dtype)
 
     @ir.handles(ir.ProducerStore)
     def _producer_store(self, node: ir.ProducerStore) -> None:
         value = self.visit(node.value)
-        indices = [self.visit(i) for i in node.indices]
-        self._write(self._tensor(node.producer), indices, value, node.value.dtype.lanes)
+        indices = [self.indexing(i) for i in node.indices]
+        self._write(self._tensor(node.producer), indices, value, node.value.dtype)
 
     @ir.handles(ir.ProducerRealize)
     def _producer_realize(self, node: ir.ProducerRealize) -> None:
@@ -174,7 +209,7 @@ class Machine(Values):
         self.visit(node.body)
 
     def _region(self, bounds: Any) -> tuple[list[Array], list[int]]:
-        return [self.visit(r.min) for r in bounds], [self._uniform(r.extent) for r in bounds]
+        return [self.indexing(r.min) for r in bounds], [self._uniform(r.extent) for r in bounds]
 
     def _uniform(self, node: ir.PrimExpr) -> int:
         """A size that all lanes agree on; the largest if they do not."""
@@ -203,7 +238,8 @@ class Machine(Values):
 
     def constant_memory(self, node: ir.AllocateConst) -> Array:
         """The memory of a constant array, as one row."""
-        return np.ascontiguousarray(node.data).reshape(1, -1)
+        data = np.ascontiguousarray(node.data).reshape(1, -1)
+        return self.algebra.memory_of(data, node.dtype.element_of)
 
     @ir.handles(ir.DeclBuffer)
     def _decl_buffer(self, node: ir.DeclBuffer) -> None:
@@ -231,7 +267,7 @@ class Machine(Values):
         for buffer in block.alloc_buffers:
             self.memory[buffer.data] = self._new_storage(buffer.name, buffer.dtype, [0], [self._span(buffer)])
         for match in block.match_buffers:
-            mins = [self.visit(r.min) for r in match.source.region]
+            mins = [self.indexing(r.min) for r in match.source.region]
             extra = len(mins) - len(match.buffer.shape)
             if extra:
                 raise Unsupported(
@@ -244,7 +280,7 @@ class Machine(Values):
             for iv in block.iter_vars:
                 if iv.iter_type == ir.IterVar.CommReduce:
                     assert iv.dom is not None
-                    first = first & (self.values[iv.var] == self.visit(iv.dom.min))
+                    first = first & (self.values[iv.var] == self.deciding(iv.dom.min))
             if np.ndim(first) or first:
                 with self.where(first if np.ndim(first) else None):
                     self.visit(block.init)

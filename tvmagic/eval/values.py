@@ -5,24 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tvmagic import ir
 from tvmagic.errors import TVMagicError
+from tvmagic.eval.algebra import PLAIN, Plain, Unsupported
 from tvmagic.eval.lanes import Context, OutOfRange, Storage
-from tvmagic.eval.ops import BINARY, CALLS, convert
 from tvmagic.eval.size_equations import Dimension, solve_sizes
 from tvmagic.ir.memory_scope import MemoryScope
 from tvmagic.ir.numpy_types import numpy_dtype
-from tvmagic.ir.semantics import plain
 
 Array = Any
-
-
-class Unsupported(TVMagicError):
-    """Something that the interpreter does not know, such as a call of C code."""
 
 
 class TooLong(TVMagicError):
@@ -50,13 +46,24 @@ def whole_storage(name: str, array: np.ndarray) -> Storage:
     return Storage(name, array.reshape(1, -1), 0, [0] * array.ndim, list(array.shape))
 
 
+@dataclass
+class Journaled:
+    """Elements that a store overwrote: their positions in the flat memory, the lanes that stored, what was there before."""
+
+    storage: Storage
+    position: Array
+    lane: Array
+    before: Array
+
+
 class Values(ir.Visitor):
     """The state of a run: values of variables, memory, and the lanes that are active.
 
     A value has the shape (), (lanes,), (vector,) or (lanes, vector); which follows from its dtype.
     """
 
-    def __init__(self, seconds: float | None) -> None:
+    def __init__(self, seconds: float | None, algebra: Plain = PLAIN) -> None:
+        self.algebra = algebra
         self.values: dict[ir.Var, Array] = {}
         self.memory: dict[ir.Var, Storage] = {}
         self.tensors: dict[tuple[int, int], Storage] = {}
@@ -67,6 +74,7 @@ class Values(ir.Visitor):
         self.contexts: list[Context] = []
         self.mask: Array = None
         self.serial: set[int] = set()
+        self.journal: list[Journaled] | None = None  # what stores of a branch overwrote
         self.end = None if seconds is None else time.monotonic() + seconds
 
     def bind_buffer(self, buffer: ir.Buffer, array: np.ndarray) -> None:
@@ -113,9 +121,7 @@ class Values(ir.Visitor):
 
     @ir.handles(ir.ConstExpr)
     def _constant(self, node: Any) -> Array:
-        if node.dtype.is_handle:
-            return node.value
-        return np.asarray(plain(node.value), numpy_dtype(node.dtype))
+        return self.algebra.constant(node)
 
     @ir.handles(ir.Var)
     def _var(self, node: ir.Var) -> Array:
@@ -130,18 +136,21 @@ class Values(ir.Visitor):
     @ir.handles(ir.BinaryOp)
     def _binary(self, node: Any) -> Array:
         a = self.visit(node.a)
-        with self.where(a if type(node).__name__ == "And" else ~a if type(node).__name__ == "Or" else None):
+        if isinstance(node, ir.LogicalOp):
+            may, may_not, is_open = self.algebra.branches(a)
+            with self.where(may if isinstance(node, ir.And) else may_not), self._speculating(is_open):
+                b = self.visit(node.b)
+        else:
             b = self.visit(node.b)
-        compute = BINARY[type(node)]
-        return np.asarray(compute(a, b)).astype(numpy_dtype(node.dtype.element_of), copy=False)
+        return self.algebra.binary(node, a, b)
 
     @ir.handles(ir.Not)
     def _not(self, node: ir.Not) -> Array:
-        return ~self.visit(node.a)
+        return self.algebra.invert(self.visit(node.a))
 
     @ir.handles(ir.Cast)
     def _cast(self, node: ir.Cast) -> Array:
-        return convert(self.visit(node.value), node.dtype)
+        return self.algebra.cast(self.visit(node.value), node.value.dtype, node.dtype)
 
     @ir.handles(ir.Select)
     def _select(self, node: ir.Select) -> Array:
@@ -149,20 +158,35 @@ class Values(ir.Visitor):
 
     def _choose(self, condition: Any, yes: Any, no: Any) -> Array:
         taken = self.visit(condition)
-        if np.ndim(taken) == 0:
-            return self.visit(yes if taken else no)
+        may, may_not, is_open = self.algebra.branches(taken)
+        if np.ndim(taken) == 0 and not is_open:
+            return self.visit(yes if may else no)
         per_lane = condition.dtype.lanes == 1
-        with self.where(taken if per_lane else None):
-            first = self.visit(yes)
-        with self.where(~taken if per_lane else None):
-            second = self.visit(no)
+        with self._speculating(is_open):
+            with self.where(may if per_lane else None):
+                first = self.visit(yes)
+            with self.where(may_not if per_lane else None):
+                second = self.visit(no)
         if per_lane and yes.dtype.lanes > 1:
             taken = taken[..., None]
-        return np.where(taken, first, second)
+        return self.algebra.select(taken, first, second, yes.dtype)
+
+    @contextmanager
+    def _speculating(self, is_open: bool) -> Iterator[None]:
+        """Run what only some inputs reach: an access outside memory is then no certain error."""
+        try:
+            yield
+        except OutOfRange as error:
+            if not is_open:
+                raise
+            raise Unsupported(
+                f"cannot decide whether this happens, as a condition on data guards it: {error.message}",
+                code="interpreter.guarded_by_data",
+            ) from error
 
     @ir.handles(ir.Ramp)
     def _ramp(self, node: ir.Ramp) -> Array:
-        base, stride = np.asarray(self.visit(node.base)), np.asarray(self.visit(node.stride))
+        base, stride = (np.asarray(self.deciding(part)) for part in (node.base, node.stride))
         return base[..., None] + stride[..., None] * np.arange(node.dtype.lanes, dtype=base.dtype)
 
     @ir.handles(ir.Broadcast)
@@ -184,6 +208,14 @@ class Values(ir.Visitor):
         self.values[node.var] = self.kept(node.var, self.visit(node.value))
         return self.visit(node.body)
 
+    def deciding(self, node: ir.PrimExpr) -> Array:
+        """A value that decides which statements run, or how often."""
+        return self.algebra.decide(self.visit(node), node)
+
+    def indexing(self, node: ir.PrimExpr) -> Array:
+        """An index, as plain numbers if it is exact."""
+        return self.algebra.decide(self.visit(node), node)
+
     def kept(self, var: ir.Var, value: Array) -> Array:
         """What is kept as the value of a variable."""
         return value
@@ -201,12 +233,7 @@ class Values(ir.Visitor):
 
     def called(self, name: str, node: ir.Call, args: list[Array]) -> Array:
         """The value of a call that computes all its arguments."""
-        if name == "reinterpret":
-            return np.asarray(args[0]).view(numpy_dtype(node.dtype.element_of))
-        compute = CALLS.get(name) or CALLS.get(f"tir.{name}")
-        if compute is None:
-            raise Unsupported(f"the interpreter does not know the call `{name}`", code="interpreter.unsupported_call")
-        return np.asarray(compute(*args)).astype(numpy_dtype(node.dtype.element_of), copy=False)
+        return self.algebra.call(name, node, args)
 
     @ir.handles(ir.BufferLoad)
     def _load(self, node: ir.BufferLoad) -> Array:
@@ -214,16 +241,17 @@ class Values(ir.Visitor):
         if node.predicate is None:
             with _placed_at(node):
                 return self._read(storage, indices, node.dtype)
-        holds, lanes = np.asarray(self.visit(node.predicate)), node.dtype.lanes
+        holds, lanes = np.asarray(self.deciding(node.predicate)), node.dtype.lanes
         with self.where(holds), _placed_at(node):
             value = self._read(storage, indices, node.dtype)
         if self.contexts and lanes > 1 and holds.ndim == 1 and holds.shape != (lanes,):
             holds = holds[:, None]
-        return np.where(holds, value, np.zeros((), value.dtype))  # lanes that are off load 0
+        # lanes that are off load 0
+        return self.algebra.select(holds, value, self.algebra.zero(node.dtype), node.dtype)
 
     @ir.handles(ir.ProducerLoad)
     def _producer_load(self, node: ir.ProducerLoad) -> Array:
-        return self._read(self._tensor(node.producer), [self.visit(i) for i in node.indices], node.dtype)
+        return self._read(self._tensor(node.producer), [self.indexing(i) for i in node.indices], node.dtype)
 
     # ------------------------------------------------------------------------ memory
 
@@ -241,7 +269,7 @@ class Values(ir.Visitor):
 
     def _address(self, buffer: ir.Buffer, indices: Sequence[ir.PrimExpr]) -> tuple[Storage, list[Array]]:
         """The memory of a buffer, and the indices into it."""
-        places = [self.visit(i) for i in indices]
+        places = [self.indexing(i) for i in indices]
         if self.contexts and any(i.dtype.lanes > 1 for i in indices):  # the lanes of loops before those of a vector
             places = [
                 p if np.ndim(p) != 1 else p[None] if i.dtype.lanes > 1 else p[:, None] for p, i in zip(places, indices)
@@ -254,8 +282,11 @@ class Values(ir.Visitor):
             raise Unsupported(
                 f"the buffer `{buffer.name}` is used where it has no memory", code="interpreter.buffer_without_memory"
             )
-        size = numpy_dtype(buffer.dtype.element_of).itemsize
-        if size != storage.data.dtype.itemsize and MemoryScope.of(buffer.scope()).is_special:
+        size = self.algebra.element_size(storage.data)
+        if (
+            size not in (None, numpy_dtype(buffer.dtype.element_of).itemsize)
+            and MemoryScope.of(buffer.scope()).is_special
+        ):
             raise Unsupported(
                 f"`{storage.name}` holds elements of several sizes in the special memory `{buffer.scope()}`",
                 code="interpreter.element_sizes_differ",
@@ -347,33 +378,31 @@ class Values(ir.Visitor):
         return storage.data[row, column]
 
     def _read(self, storage: Storage, indices: list[Array], dtype: Any) -> Array:
-        value = self._elements(storage, indices, dtype.lanes)
-        wanted = numpy_dtype(dtype.element_of)
-        if value.dtype is not wanted and value.dtype != wanted:
-            value = value.view(wanted) if value.dtype.itemsize == wanted.itemsize else value.astype(wanted)
-        return value
+        return self.algebra.loaded(self._elements(storage, indices, dtype.lanes), dtype)
 
-    def _write(self, storage: Storage, indices: list[Array], value: Array, lanes: int) -> None:
+    def _write(self, storage: Storage, indices: list[Array], value: Array, dtype: ir.DataType) -> None:
+        lanes = dtype.lanes
         row, column, active = self._place(storage, indices, lanes)
-        value = np.asarray(value)
+        value = self.algebra.stored(np.asarray(value), dtype, storage.data)
         if self.contexts and lanes > 1 and value.ndim == 1 and value.shape != (lanes,):
             value = value[:, None]
         value = np.broadcast_to(value, np.shape(row))
         for context, lane in self._listeners(storage, np.shape(row)):
             context.save(storage)
             context.write(storage, (row[active], column[active]), lane[active])
-        if value.dtype != storage.data.dtype and value.dtype.itemsize == storage.data.dtype.itemsize:
-            value = value.view(storage.data.dtype)
-        storage.data[row[active], column[active]] = value[active]
+        row, column = row[active], column[active]
+        if self.journal is not None:
+            lane = np.nonzero(active)[0] if self.contexts else np.zeros(row.size, np.int64)
+            position = np.asarray(row * storage.data.shape[1] + column).reshape(-1)
+            self.journal.append(Journaled(storage, position, lane, storage.data.flat[position]))
+        storage.data[row, column] = value[active]
 
     def _new_storage(self, name: str, dtype: Any, mins: list[Array], extents: list[int]) -> Storage:
-        """Fresh memory, for each lane its own; floats begin as NaN, so that reading them early shows."""
-        kind = numpy_dtype(dtype.element_of)
+        """Fresh memory, for each lane its own."""
         size = int(np.prod(extents, dtype=np.int64)) * dtype.lanes
         if size * self.count > 1 << 28:
             raise TooLong(f"`{name}` needs too much memory to be interpreted", code="interpreter.too_much_memory")
-        data = np.full((self.count, size), np.nan if kind.kind == "f" else 0, kind)
-        return Storage(name, data, len(self.contexts), mins, extents)
+        return Storage(name, self.algebra.fresh(dtype, (self.count, size)), len(self.contexts), mins, extents)
 
     @contextmanager
     def where(self, condition: Array) -> Iterator[None]:

@@ -39,6 +39,7 @@ from tvmagic.tir.analysis.least_sizes import with_conditions
 if TYPE_CHECKING:
     from tvmagic.notation.assertions import Assertion
     from tvmagic.operators.measure import CheckResult
+    from tvmagic.prove.proof import Proof
 
 __all__ = ["Operator", "Version", "as_operator", "function_of"]
 
@@ -474,6 +475,31 @@ class Operator(AttributeSuggestions):
         from tvmagic.operators.measure import check
 
         return check(self.version(version), seed, sizes, target, against, inputs)
+
+    def prove(
+        self,
+        version: Version | str | None = None,
+        *,
+        program: PrimFunc | IRModule | None = None,
+        sizes: Mapping[str, int] | int | None = None,
+        seconds: float = 60.0,
+        points: int = 3,
+        seed: int = 0,
+    ) -> Proof:
+        """Prove that each step of a version (the last by default) computes the same function as the definition.
+
+        docs/prove.md says what is claimed. A program that is wrong raises nothing: the proof says so.
+
+        Parameters
+        ----------
+        program: prove this program with the operator's arguments, at any stage of lowering, instead of a version's steps.
+        sizes: values of symbolic sizes; by default several small ones around the factors of the schedule.
+        seconds: time for all steps. If it cannot suffice, some iterations of the outermost loops are sampled.
+        points: random points at which terms are compared; more make a wrong `proved` less likely.
+        """
+        from tvmagic.operators.proving import prove
+
+        return prove(self, version, program=program, sizes=sizes, seconds=seconds, points=points, seed=seed)
 
     # ------------------------------------------------------------------------ text
 

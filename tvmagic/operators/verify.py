@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,10 +15,12 @@ from tvmagic.ir import IRModule, PrimFunc, Stmt
 from tvmagic.ir.schedulable import Schedulable
 from tvmagic.operators.comparison import compare, expected_values
 from tvmagic.operators.inputs import make_inputs
-from tvmagic.operators.operator import Operator
 from tvmagic.operators.trials import definition_kind
 from tvmagic.operators.verdict import EQUAL_STATES, GLYPHS
 from tvmagic.passes import Record
+
+if TYPE_CHECKING:
+    from tvmagic.operators.operator import Operator
 from tvmagic.te.error_reference import Evaluation
 
 NOT_RUN = "not run"
@@ -91,14 +93,14 @@ def _run(program: Any, op: Operator, arrays: Sequence[np.ndarray], seconds: floa
             raise Unsupported("the module has several functions", code="check.several_functions")
         program = next(iter(program.functions.values()))
     if isinstance(program, PrimFunc):
-        run_function(_threads_in_turn(program), arrays, seconds)
+        run_function(threads_in_turn(program), arrays, seconds)
     elif isinstance(program, Stmt):
         run_statement(program, dict(zip(op.args, arrays)), seconds)
     else:
         raise Unsupported(f"a {type(program).__name__} cannot be run", code="check.not_runnable")
 
 
-def _threads_in_turn(func: PrimFunc) -> PrimFunc:
+def threads_in_turn(func: PrimFunc) -> PrimFunc:
     """`func` with loops in the place of launched threads that wait for each other."""
     from tvmagic.codegen import host_target
     from tvmagic.codegen.gpu.threads import prepare_threads

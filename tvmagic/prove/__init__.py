@@ -1,0 +1,1 @@
+"""Proofs that a program computes the same function as a definition."""
