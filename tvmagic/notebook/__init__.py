@@ -25,6 +25,7 @@ _PLACES = {
     "page": "pages",
     "passes": "commands",
     "playground": "knob_playground",
+    "prove": "proofs",
     "show_passes": "stepper",
     "time_calls": "commands",
     "tune": "tuning",

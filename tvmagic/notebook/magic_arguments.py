@@ -106,12 +106,13 @@ ASM_TARGET = argument(
 )
 HIDE = argument("--hide", action="store_true", help="hide passes that changed nothing")
 # options that show what a schedule makes, and those that do nothing beside others
-SHOWS = ("--passes", "--check", "--time", "--verify", "--cost", "--size", "--hide")
+SHOWS = ("--passes", "--check", "--time", "--verify", "--prove", "--cost", "--size", "--hide")
 IDLE = (
     Idle(("--passes", "--hide"), ("--quiet",)),
     Idle(("--size",), ("--check", "--time"), without=True),
     Idle(("--against",), ("--check",), without=True),
 )
+PROVE = argument("--prove", action="store_true", help="prove every step equal to the definition, for all inputs")
 VERIFY = argument("--verify", action="store_true", help="run the program after every step and compare with NumPy")
 
 

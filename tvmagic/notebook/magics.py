@@ -11,7 +11,7 @@ from IPython.core.magic import magics_class
 from IPython.display import display
 
 from tvmagic.ir.schedulable import NOTATIONS
-from tvmagic.notebook import commands, editing, pages
+from tvmagic.notebook import commands, editing, pages, proofs
 from tvmagic.notebook.arguments import PARSERS, Choice, Idle, argument, duration, magic, natural, positive, size
 from tvmagic.notebook.magic_arguments import (
     ASM_TARGET,
@@ -21,6 +21,7 @@ from tvmagic.notebook.magic_arguments import (
     INPUTS,
     NAME,
     ONLY,
+    PROVE,
     RUN_TARGET,
     SIZE,
     TARGET,
@@ -137,6 +138,19 @@ class TensorMagics(SchedulingMagics):
         print(f"{path}: {path.stat().st_size / 1e6:.2f} MB; it needs no kernel and no network")
 
     @magic(
+        "Prove that every step of a schedule and of the passes computes what the operator's definition says, for all inputs.",
+        NAME,
+        VERSION,
+        argument("--seconds", type=duration, metavar="S", default=60.0, help="time for all steps (60)"),
+        argument("--size", type=size, metavar="N", help="the value of symbolic sizes, by default several small ones"),
+        argument("--terms", metavar="ELEMENT", help="show the term of an element such as C[3,5] after each step"),
+        example="%prove dense",
+    )
+    def prove(self, arguments: Namespace) -> Shown:
+        version = self._version(arguments, "%prove")
+        return proofs.prove(version, seconds=arguments.seconds, size=arguments.size, element=arguments.terms)
+
+    @magic(
         "The program after a step of the passes: %program NAME STEP writes it as a cell to edit, and that cell runs the "
         "passes that are left on it, compares the result with NumPy and both timelines with each other.",
         NAME,
@@ -149,6 +163,7 @@ class TensorMagics(SchedulingMagics):
         VERSION,
         argument("--as", dest="kept", metavar="V", default="edited", help="keep the result as V (edited)"),
         TIME,
+        PROVE,
         argument("-q", "--quiet", action="store_true", help="do not show the timelines"),
         either=True,
         example="%program dense VectorizeLoop",
@@ -157,7 +172,7 @@ class TensorMagics(SchedulingMagics):
         version = self._version(arguments, "%program")
         if cell is None:
             assert self.shell is not None
-            if (flag := _given(arguments, "time", "quiet")) is not None or arguments.kept != "edited":
+            if (flag := _given(arguments, "time", "prove", "quiet")) is not None or arguments.kept != "edited":
                 raise UsageError(
                     f"%program: `--{flag or 'as'}` is for the cell that is written, whose first line it goes to"
                 )
@@ -171,6 +186,8 @@ class TensorMagics(SchedulingMagics):
         if not arguments.quiet:
             display(editing.timelines(made, self.show_code))
         parts: list[Shown] = [commands.check_result(made, sizes=op.usual_size)]
+        if arguments.prove:
+            parts.insert(0, proofs.prove(made))
         if arguments.time:
             parts.append(
                 commands.bench(

@@ -26,6 +26,7 @@ from tvmagic.notebook.magic_arguments import (
     INPUTS,
     NAME,
     ONLY,
+    PROVE,
     SHOWS,
     SIZE,
     TIME,
@@ -33,6 +34,7 @@ from tvmagic.notebook.magic_arguments import (
     kept,
 )
 from tvmagic.notebook.magic_names import MagicNames
+from tvmagic.notebook.proofs import proof_marks, prove
 from tvmagic.notebook.results import Parts, Passes, Shown, Table
 from tvmagic.operators import Operator, Source, Version, operator_from_cell
 from tvmagic.operators.inputs import Inputs
@@ -137,6 +139,7 @@ class SchedulingMagics(MagicNames):
         AGAINST,
         TIME,
         VERIFY,
+        PROVE,
         argument("--play", action="store_true", help="make sliders of knob(32, [8, 16, 32, 64])"),
         argument("--cost", action="store_true", help="count what each loop costs"),
         SIZE,
@@ -201,6 +204,7 @@ class SchedulingMagics(MagicNames):
         AGAINST,
         TIME,
         VERIFY,
+        PROVE,
         argument("--cost", action="store_true", help="count what each loop costs"),
         SIZE,
         INPUTS,
@@ -238,11 +242,14 @@ class SchedulingMagics(MagicNames):
         record = version.record
         assert record is not None
         marks = commands.verify_marks(record, version.operator) if arguments.verify else ()
+        proved = prove(version) if arguments.prove else None
+        if proved is not None:
+            marks = proof_marks(record, proved.proof, marks)
         if not arguments.quiet:
             shown = Passes(record, only, self.show_unchanged and not arguments.hide, marks)
             shown.version = version
             display(shown)
-        parts: list[Shown] = []
+        parts: list[Shown] = [] if proved is None else [proved]
         if decisions:
             rows = [[number + 1, text] for number, text in enumerate(decisions)]
             parts.append(Table(["", "decision"], rows, f"{version.operator.name}: the instant schedule"))

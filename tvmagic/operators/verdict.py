@@ -27,6 +27,8 @@ UNJUDGED = {
 _ARE = {"nan": "NaN in the reference", "empty": "reductions without terms", "unwritten": "not written"}
 GLYPHS = {"equal": "\u2713", "self": "\u2261", "open": "?", "bad": "\u2715"}
 EQUAL_STATES = ("equal", "self")
+# States by the first characters of verdicts: those of checks, and the marks of proofs.
+_STATES = {glyph: state for state, glyph in GLYPHS.items()} | {"=": "equal", "~": "equal", "R": "equal", "x": "bad"}
 _NEARLY_ALL = 0.99
 
 
@@ -55,7 +57,7 @@ class VerdictLine:
 
 def state_of(text: str) -> str:
     """The state of a verdict by its text; empty if the text is not a verdict."""
-    return next((state for state, glyph in GLYPHS.items() if text.startswith(f"{glyph} ")), "")
+    return _STATES.get(text.partition(" ")[0], "")
 
 
 def verdict_line(result: CheckResult) -> VerdictLine:

@@ -31,8 +31,8 @@ function unpack(step) {
   return rows;
 }
 
-/** The class of what was found of a step by comparing it with NumPy; empty where nothing was. */
-const verdict = ({ mark }) => (!mark ? "" : { "\u2713": "tm-ok", "\u2261": "tm-same", "?": "tm-open", "\u2715": "tm-error" }[mark[0]] || "tm-meta");
+/** The class of what was found of a step by comparing it with NumPy or by a proof; empty where nothing was. */
+const verdict = ({ mark }) => (!mark ? "" : { "\u2713": "tm-ok", "\u2261": "tm-same", "?": "tm-open", "\u2715": "tm-error", "=": "tm-ok", "~": "tm-ok", R: "tm-ok", x: "tm-error" }[mark[0]] || "tm-meta");
 
 const isChange = (row) => row.kind === "~" || row.kind === "-" || row.kind === "+";
 

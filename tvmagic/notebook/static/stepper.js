@@ -185,7 +185,7 @@ class Stepper {
       const classes = [s.changed || s.error ? "" : "tm-noop", s.error ? "tm-failed" : "", s.kind === "schedule" ? "tm-schedule" : "", this.touched.has(i) ? "tm-has" : ""];
       const change = s.error ? "failed" : s.changed ? `+${s.added} \u2212${s.removed}` : "no change";
       const counts = s.error ? ["failed"] : s.changed ? [s.added ? element("span", { class: "tm-plus" }, `+${s.added}`) : null, s.removed ? element("span", { class: "tm-minus" }, `\u2212${s.removed}`) : null] : [element("span", { "aria-hidden": "true" }, "\u00b7"), element("span", { class: "tm-sr" }, "no change")];
-      const sign = s.error ? "\u2715" : /^[\u2713\u2261?\u2715] /.test(s.mark || "") ? s.mark[0] : s.changed ? "\u25cf" : "\u25cb";
+      const sign = s.error ? "\u2715" : /^[\u2713\u2261?\u2715=~Rx] /.test(s.mark || "") ? s.mark[0] : s.changed ? "\u25cf" : "\u25cb";
       const has = this.touched.has(i) ? element("span", { class: "tm-sr" }, this.state.follow ? " (the followed line is here)" : " (found here)") : null;
       const item = element("li", { role: "option", id: `${this.id}-o${i}`, "data-step": i, "aria-selected": String(chosen), class: classes.join(" "), title: `${i + 1}. ${s.name}: ${s.time}, ${change}${s.mark ? ", " + s.mark : ""}` },
         element("span", { "aria-hidden": "true" }, sign), element("span", { class: "tm-label" }, s.kind === "schedule" ? callOf(s.name) : s.name, has), element("span", { class: "tm-counts" }, ...counts), element("span", { class: "tm-where" }, s.time));
