@@ -6,9 +6,17 @@ from typing import Any
 
 from tvmagic.codegen.emit.debug import AssemblyLines, Lines, LLVMText, lines_of_assembly, lines_of_llvm
 from tvmagic.codegen.emit.module import emit_module
-from tvmagic.codegen.llvm.marks import is_complete, placed_by_labels, placed_by_marks, with_labels, with_marks
+from tvmagic.codegen.llvm.marks import (
+    is_complete,
+    placed_by_labels,
+    placed_by_locations,
+    placed_by_marks,
+    with_labels,
+    with_locations,
+    with_marks,
+)
 from tvmagic.codegen.llvm.optimize import assembly_of, optimized
-from tvmagic.codegen.llvm.optimizer_process import optimized_apart
+from tvmagic.codegen.llvm.optimizer_process import compiled_apart, optimized_apart
 from tvmagic.codegen.llvm.passes import OPTIONS, LLVMPass, read_passes
 from tvmagic.codegen.text.writer import ModuleText
 from tvmagic.ir import IRModule
@@ -75,7 +83,11 @@ class CodeTexts:
         """The machine's assembly."""
         code = assembly_of(self._optimized, self.target)
         text = lines_of_assembly(self.lines.text, code, self.lines.origins)
+        if is_complete(text):
+            return text
+        located = assembly_of(parse_module(with_locations(self._marked)), self.target)
+        text = placed_by_locations(text, lines_of_assembly(self.lines.text, located, self.lines.origins))
         if is_complete(text) or "linux" not in layout_of(self.target)[0]:
             return text
-        labelled = assembly_of(parse_module(with_labels(self._marked)), self.target)
-        return placed_by_labels(text, labelled, self.lines.origins)
+        labelled = compiled_apart(with_labels(self._marked), self.target)
+        return text if labelled is None else placed_by_labels(text, labelled, self.lines.origins)

@@ -1,8 +1,9 @@
 """Lines of instructions that LLVM moved or merged.
 
 LLVM drops the debug location of an instruction that it hoists, sinks or merges with another one. Alias scopes survive its
-passes: an instruction that was merged has the scopes of both. Labels survive its code generator. So the module is compiled
-again, with a scope and a label for each location. The instructions have to be the same; otherwise nothing is added.
+passes: an instruction that was merged has the scopes of both. So the module is optimized again, with a scope for each
+location, and instructions without a location get that of a scope before code is made of them. The code generator drops the
+locations of blocks that it merges; labels survive there. The instructions have to be the same; otherwise nothing is added.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ _NODE = re.compile(r"(!\d+) = (.*)")
 _LOCATION = re.compile(r"(?:distinct )?!DILocation\(line: (\d+)(?:, column: (\d+))?")
 _MARK = re.compile(r'!\{!"tvmagic\.(\d+)\.(\d+)"')
 _DEBUG = re.compile(r", !dbg (!\d+)")
+_PROGRAM = re.compile(r" !dbg (!\d+)")
 _SCOPES = re.compile(r", !alias\.scope (!\d+)")
 _METADATA = re.compile(r"(?:, ![a-z].*| *;.*)$")
 # Rows of both texts that are instructions; of LLVM text those that access memory or compute with floats or vectors; of assembly these too.
@@ -59,12 +61,17 @@ class _Module:
             if point[0]:
                 yield number, row, point
 
-    def point_of(self, row: str) -> Point:
-        """The location of an instruction, or else its first mark."""
+    def location_of(self, row: str) -> Point:
+        """The location of an instruction; (0, 0) if it has none."""
         found = _DEBUG.search(row)
         place = _LOCATION.match(self.nodes.get(found[1], "")) if found is not None else None
-        if place is not None and place[1] != "0":
-            return int(place[1]), int(place[2] or 0)
+        return (int(place[1]), int(place[2] or 0)) if place is not None and place[1] != "0" else (0, 0)
+
+    def point_of(self, row: str) -> Point:
+        """The location of an instruction, or else its first mark."""
+        place = self.location_of(row)
+        if place[0]:
+            return place
         marks = [_MARK.match(self.nodes.get(scope, "")) for scope in self.scopes(row)]
         return min([(int(m[1]), int(m[2])) for m in marks if m is not None], default=(0, 0))
 
@@ -89,10 +96,26 @@ def with_marks(text: str) -> str:
     return module.text()
 
 
+def with_locations(text: str) -> str:
+    """Return LLVM IR with marks in which instructions without a location have that of their first mark."""
+    module = _Module(text)
+    program = ""
+    for number, row in enumerate(module.rows):
+        if row.startswith("define "):
+            found = _PROGRAM.search(row)
+            program = found[1] if found is not None else ""
+        elif program and _LLVM_WORK.match(row) and not module.location_of(row)[0]:
+            line, column = module.point_of(row)
+            if line:
+                place = module.node(f"!DILocation(line: {line}, column: {column}, scope: {program})")
+                module.rows[number] = f"{_DEBUG.sub('', row)}, !dbg {place}"
+    return module.text()
+
+
 def with_labels(text: str) -> str:
     """Return LLVM IR whose located instructions have labels in the assembly, with a section for each location that lists them.
 
-    Only ELF has such sections.
+    Only ELF has such sections. LLVM's code generator may abort on some such programs: let it run in a process of its own.
     """
     module = _Module(text)
     for number, row, (line, column) in module.located():
@@ -105,7 +128,16 @@ def placed_by_marks(text: LLVMText, marked: str, origins: Mapping[Point, int]) -
     """Return LLVM IR with the lines of instructions that have no location, from the same IR with marks."""
     module = _Module(marked)
     rows = [row for row in module.rows if _INSTRUCTION.match(row)]
-    return _placed(text, rows, [module.point_of(row) for row in rows], origins)
+    points = [module.point_of(row) for row in rows]
+    return _placed(text, rows, [line for line, _ in points], [load_at(point, origins) for point in points])
+
+
+def placed_by_locations(text: AssemblyLines, located: AssemblyLines) -> AssemblyLines:
+    """Return assembly with the lines of instructions that have no location, from the same assembly with more locations."""
+    numbers = [i for i, row in enumerate(located.rows) if _INSTRUCTION.match(row)]
+    rows, lines = [located.rows[i] for i in numbers], [located.line_of[i] for i in numbers]
+    placed = _placed(text, rows, lines, [located.origins[i] for i in numbers])
+    return _with_unfolded_loads(placed)
 
 
 def placed_by_labels(text: AssemblyLines, labelled: str, origins: Mapping[Point, int]) -> AssemblyLines:
@@ -129,7 +161,8 @@ def placed_by_labels(text: AssemblyLines, labelled: str, origins: Mapping[Point,
             rows.append(row)
             found.append(point)
             point = 0, 0
-    return _with_unfolded_loads(_placed(text, rows, found, origins))
+    placed = _placed(text, rows, [line for line, _ in found], [load_at(point, origins) for point in found])
+    return _with_unfolded_loads(placed)
 
 
 def _with_unfolded_loads(text: AssemblyLines) -> AssemblyLines:
@@ -144,13 +177,13 @@ def _with_unfolded_loads(text: AssemblyLines) -> AssemblyLines:
     return text.with_lines(lines, text.origins)
 
 
-def _placed(text: _Text, rows: list[str], points: list[Point], origins: Mapping[Point, int]) -> _Text:
-    """`text` with the points of `rows`, its instructions, for those that have no line."""
+def _placed(text: _Text, rows: list[str], lines: list[int], origins: list[int]) -> _Text:
+    """`text` with the lines and origins of `rows`, its instructions, for those that have no line."""
     numbers = [i for i, row in enumerate(text.rows) if _INSTRUCTION.match(row)]
     if [_METADATA.sub("", text.rows[i]) for i in numbers] != [_METADATA.sub("", row) for row in rows]:
         return text
-    lines, found = list(text.line_of), list(text.origins)
-    for i, point in zip(numbers, points):
-        if not lines[i]:
-            lines[i], found[i] = point[0], load_at(point, origins)
-    return text.with_lines(lines, found)
+    found, loads = list(text.line_of), list(text.origins)
+    for i, line, origin in zip(numbers, lines, origins):
+        if not found[i]:
+            found[i], loads[i] = line, origin
+    return text.with_lines(found, loads)
