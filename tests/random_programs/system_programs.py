@@ -395,7 +395,7 @@ def full_disk(folder: pathlib.Path, rng: random.Random) -> Iterator[None]:
 
 def _fill(folder: pathlib.Path, files: dict[str, bytes]) -> None:
     for name, data in files.items():
-        (folder / name).parent.mkdir(exist_ok=True)
+        pathlib.Path(os.path.realpath(folder / name)).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
 
 
