@@ -171,3 +171,12 @@ def main(A: T.Buffer((8, 8), "int32"), C: T.Buffer((8, 8), "int32")):
     a, c = np.arange(64, dtype="int32").reshape(8, 8), np.zeros((8, 8), "int32")
     run_function(func, [a, c])
     np.testing.assert_array_equal(c, (a + np.arange(8)[:, None])[::-1])
+
+
+def test_call_of_absent_function_is_named() -> None:
+    func = from_source(
+        '# from tvm.script import tir as T\n@T.prim_func\ndef main(A: T.Buffer((4,), "int32")):\n'
+        '    T.evaluate(T.call_extern("call_impl", A.data, dtype=""))\n'
+    )
+    with refuses("interpreter.unsupported_call", names="`call_impl`"):
+        run_function(func, [np.zeros(4, "int32")])

@@ -229,6 +229,11 @@ class Values(ir.Visitor):
             return self.visit(node.args[0])
         if name in ("assume", "undef", "prefetch", "type_annotation"):
             return np.asarray(0)
+        if name in ("call_extern", "call_pure_extern"):
+            function = getattr(node.args[0], "value", node.args[0])
+            raise Unsupported(
+                f"cannot interpret a call of `{function}`: the function is not here", code="interpreter.unsupported_call"
+            )
         return self.called(name, node, [self.visit(a) for a in node.args])
 
     def called(self, name: str, node: ir.Call, args: list[Array]) -> Array:
