@@ -232,7 +232,8 @@ class Values(ir.Visitor):
         if name in ("call_extern", "call_pure_extern"):
             function = getattr(node.args[0], "value", node.args[0])
             raise Unsupported(
-                f"cannot interpret a call of `{function}`: the function is not here", code="interpreter.unsupported_call"
+                f"cannot interpret a call of `{function}`: the function is not here",
+                code="interpreter.unsupported_call",
             )
         return self.called(name, node, [self.visit(a) for a in node.args])
 
