@@ -216,9 +216,14 @@ def _evaluate_load(e: Expr, env: Mapping[str, Any], mask: Any) -> Any:
 # ---------------------------------------------------------------------- intervals of results
 
 
+def _number(value: Any) -> Any:
+    """A bound as a number of Python, which does not overflow; of a bool 0 or 1."""
+    return (value.item() if isinstance(value, np.generic) else value) + 0
+
+
 def _corners(function: Callable[[float, float], float]) -> Callable[[Expr, Expr], tuple[float, float]]:
     def interval(a: Expr, b: Expr) -> tuple[float, float]:
-        values = [function(x + 0, y + 0) for x in (a.low, a.high) for y in (b.low, b.high)]  # bools as numbers
+        values = [function(_number(x), _number(y)) for x in (a.low, a.high) for y in (b.low, b.high)]
         return min(values), max(values)
 
     return interval

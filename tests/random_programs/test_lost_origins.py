@@ -103,11 +103,12 @@ def lowered_blocks(case: tir_programs.Case) -> Any:
 @pytest.mark.parametrize(
     ("make", "lower"), [(te_programs.Case, lowered_stages), (tir_programs.Case, lowered_blocks)], ids=["te", "tensorir"]
 )
-def test_random_schedules_lose_nothing(make: Callable[[int], Any], lower: Callable[[Any], Any]) -> None:
-    first = random.randrange(10**6)
+@pytest.mark.parametrize("count", [SEEDS, pytest.param(8 * SEEDS, marks=pytest.mark.soak)])
+def test_random_schedules_lose_nothing(make: Callable[[int], Any], lower: Callable[[Any], Any], count: int) -> None:
+    first = 5000 if count == SEEDS else random.randrange(10**6)  # long runs look at other programs each time
     print(f"seeds from {first}")
     done = 0
-    for seed in range(first, first + SEEDS):
+    for seed in range(first, first + count):
         with recording() as record:
             try:
                 recorded = lower(make(seed))
@@ -120,7 +121,7 @@ def test_random_schedules_lose_nothing(make: Callable[[int], Any], lower: Callab
         if done % 5 == 0:
             assert structural_equal(recorded, lower(make(seed))), f"recording seed {seed} changes no program"
         done += 1
-    assert done > SEEDS // 2
+    assert done > count // 2
 
 
 @prim_func_pass(opt_level=0)
