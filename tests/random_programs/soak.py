@@ -19,6 +19,7 @@ import collections
 import concurrent.futures
 import gc
 import importlib
+import importlib.util
 import os
 import pathlib
 import signal
@@ -52,9 +53,9 @@ KINDS = (
     "empty",
     "racy",
     "dimensions",
-    "topi",
     "growth",
     "system",
+    *(["topi"] if importlib.util.find_spec("tvmagic.compat") else []),  # a part of compat
 )
 EMULATED = ("elsewhere", "threads", "gpu")  # which need emulators
 
