@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dense_schedules import BLOCKS
 from ten_kernels import NAMES, kernel_named
 
 from benchmarks import kernels
@@ -18,18 +19,6 @@ from tvmagic.operators.scheduling import schedule
 from tvmagic.passes import recording
 
 TARGET = "llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512"
-BLOCKS = """y, z = sch.get_block("Y"), sch.get_block("Z")
-i, j = sch.get_loops(z)
-(io, ii), (jo, ji) = sch.split(i, [None, 6]), sch.split(j, [None, 16])
-sch.reorder(io, jo, ii, ji)
-sch.compute_at(y, jo)
-yi, yj, yk = sch.get_loops(y)[-3:]
-sch.reorder(yk, yi, yj)
-sch.unroll(yi)
-sch.vectorize(yj)
-sch.vectorize(ji)
-sch.parallel(io)
-sch.decompose_reduction(y, yk)"""
 BRANCH = re.compile(r"\s+j\w+\s+(\.LBB\w+)")
 USES_DATA = re.compile(r"\s+(?!lea|nop|lock|prefetch)\w+\s.*(?:%[xyz]mm|\(%(?!rsp))")
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import te_programs
 import tir_programs
+from dense_schedules import BLOCKS
 from origin_laws import programs, show, table
 from ten_kernels import NAMES, kernel_named
 
@@ -38,19 +39,7 @@ y.unroll(y.axis[0])
 y.vectorize(y.axis[1])
 z.vectorize(ji)
 z.parallel(io)"""
-BLOCKS = """y, z = sch.get_block("Y"), sch.get_block("Z")
-sch.cache_read(y, 1, "global")
-i, j = sch.get_loops(z)
-(io, ii), (jo, ji) = sch.split(i, [None, 6]), sch.split(j, [None, 16])
-sch.reorder(io, jo, ii, ji)
-sch.compute_at(y, jo)
-yi, yj, yk = sch.get_loops(y)[-3:]
-sch.reorder(yk, yi, yj)
-sch.unroll(yi)
-sch.vectorize(yj)
-sch.vectorize(ji)
-sch.parallel(io)
-sch.decompose_reduction(y, yk)"""
+CACHED = 'sch.cache_read("Y", 1, "global")\n' + BLOCKS
 SEEDS = 12  # of each kind
 
 
@@ -62,7 +51,7 @@ def assert_nothing_lost(record: Record, what: str) -> None:
         assert not row.lost, f"{what}: {row.step} lost {row.lost[0]}"
 
 
-@pytest.mark.parametrize("cell", ["", STAGES, BLOCKS], ids=["plain", "te", "tensorir"])
+@pytest.mark.parametrize("cell", ["", STAGES, CACHED], ids=["plain", "te", "tensorir"])
 def test_schedules_of_dense_lose_nothing(cell: str) -> None:
     op = operator("dense", DENSE)
     version = schedule(op, cell) if cell else None

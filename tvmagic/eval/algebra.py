@@ -1,4 +1,4 @@
-"""The values that the interpreter computes with: an algebra of constants, operators, selects and memory.
+"""Algebras of the interpreter: how values are represented, computed, selected, loaded and stored.
 
 `Machine` runs loops, addresses and lanes on integers. All that a program computes goes through an `Algebra`. `Plain` is
 NumPy arrays of the program's own dtypes; proofs give one whose values are terms (`tvmagic/prove/algebra.py`).

@@ -180,7 +180,7 @@ class Values(ir.Visitor):
             if not is_open:
                 raise
             raise Unsupported(
-                f"cannot decide whether this happens, as a condition on data guards it: {error.message}",
+                f"cannot decide whether an access is executed, because a condition on data guards it: {error.message}",
                 code="interpreter.guarded_by_data",
             ) from error
 

@@ -16,14 +16,12 @@ import numpy as np
 
 from tvmagic import ir
 from tvmagic.errors import TVMagicError
-from tvmagic.eval.algebra import Unsupported
 from tvmagic.eval.values import TooLong
 from tvmagic.ir.query import launches_thread
-from tvmagic.ir.schedulable import Schedulable
 from tvmagic.operators.arrays import laid_out, shapes_of, size_values
 from tvmagic.operators.inputs import make_inputs
 from tvmagic.operators.races import races_of
-from tvmagic.operators.verify import threads_in_turn
+from tvmagic.operators.verify import single_program, threads_in_turn
 from tvmagic.passes import Record
 from tvmagic.prove.algebra import NeedsNumbers
 from tvmagic.prove.instance import Instance, Problem
@@ -94,15 +92,8 @@ def _extents(program: Any) -> set[int]:
 
 
 def _program(program: Any) -> Any:
-    """The function or statement that a step holds; None if it holds none that runs."""
-    if program is None or isinstance(program, (str, Mapping)):
-        return None
-    if isinstance(program, Schedulable):
-        program = program.lower()
-    if isinstance(program, ir.IRModule):
-        if len(program.functions) != 1:
-            raise Unsupported("cannot prove the module: it has several functions", code="prove.several_functions")
-        program = next(iter(program.functions.values()))
+    """Return the function or statement that a step holds, or None if it holds none."""
+    program = single_program(program)
     return program if isinstance(program, (ir.PrimFunc, ir.Stmt)) else None
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tvmagic.prove.proof import MARKS
+
 if TYPE_CHECKING:
     from tvmagic.operators.comparison import CheckResult
 
@@ -28,7 +30,9 @@ _ARE = {"nan": "NaN in the reference", "empty": "reductions without terms", "unw
 GLYPHS = {"equal": "\u2713", "self": "\u2261", "open": "?", "bad": "\u2715"}
 EQUAL_STATES = ("equal", "self")
 # States by the first characters of verdicts: those of checks, and the marks of proofs.
-_STATES = {glyph: state for state, glyph in GLYPHS.items()} | {"=": "equal", "~": "equal", "R": "equal", "x": "bad"}
+_STATES = {glyph: state for state, glyph in GLYPHS.items()} | {
+    mark: {"unknown": "open", "refuted": "bad"}.get(kind, "equal") for kind, mark in MARKS.items()
+}
 _NEARLY_ALL = 0.99
 
 

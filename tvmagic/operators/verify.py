@@ -18,10 +18,10 @@ from tvmagic.operators.inputs import make_inputs
 from tvmagic.operators.trials import definition_kind
 from tvmagic.operators.verdict import EQUAL_STATES, GLYPHS
 from tvmagic.passes import Record
+from tvmagic.te.error_reference import Evaluation
 
 if TYPE_CHECKING:
     from tvmagic.operators.operator import Operator
-from tvmagic.te.error_reference import Evaluation
 
 NOT_RUN = "not run"
 
@@ -86,18 +86,27 @@ def _verdict(program: Any, op: Operator, inputs: Sequence[np.ndarray], wanted: E
 
 def _run(program: Any, op: Operator, arrays: Sequence[np.ndarray], seconds: float) -> None:
     """Run whatever a step holds on the operator's arguments, which it changes in place."""
-    if isinstance(program, Schedulable):
-        program = program.lower()
-    if isinstance(program, IRModule):
-        if len(program.functions) != 1:
-            raise Unsupported("the module has several functions", code="check.several_functions")
-        program = next(iter(program.functions.values()))
+    program = single_program(program)
     if isinstance(program, PrimFunc):
         run_function(threads_in_turn(program), arrays, seconds)
     elif isinstance(program, Stmt):
         run_statement(program, dict(zip(op.args, arrays)), seconds)
     else:
         raise Unsupported(f"a {type(program).__name__} cannot be run", code="check.not_runnable")
+
+
+def single_program(value: Any) -> Any:
+    """Return the function or statement of what a step holds. Other values are returned unchanged.
+
+    Raises Unsupported for a module of several functions.
+    """
+    if isinstance(value, Schedulable):
+        value = value.lower()
+    if isinstance(value, IRModule):
+        if len(value.functions) != 1:
+            raise Unsupported("the module has several functions", code="check.several_functions")
+        value = next(iter(value.functions.values()))
+    return value
 
 
 def threads_in_turn(func: PrimFunc) -> PrimFunc:

@@ -25,7 +25,7 @@ _INTEGER_FUNCTIONS = {ir.Div: "truncdiv", ir.Mod: "truncmod", ir.FloorDiv: "floo
 
 
 class NeedsNumbers(Exception):
-    """Inputs whose elements decide what runs or where it is stored: they need concrete values."""
+    """Raised if inputs decide which statements run or which elements are accessed. `names`: the numbers of the inputs."""
 
     def __init__(self, names: set[int]) -> None:
         super().__init__(str(names))
@@ -316,14 +316,15 @@ class TermAlgebra(Plain):
         codes = np.unique(self.terms.column("dtype", np.concatenate([a, b])))
         if codes.size != 1:
             raise Unsupported(
-                "cannot merge what an `if` stores: it stores several dtypes in one memory", code="prove.unsupported"
+                "cannot merge the branches of an `if`: they store several dtypes in the same memory",
+                code="prove.unsupported",
             )
         return self._shaped(self._select(np.ascontiguousarray(c), a, b, self.terms.dtype_names[codes[0]]), a.shape)
 
     def _written(self, rows: Array) -> Array:
         if np.any(rows == 0):
             raise Unsupported(
-                "cannot merge what an `if` stores: one branch alone stores to memory that nothing wrote",
+                "cannot merge the branches of an `if`: only one of them stores to an element that was not written before",
                 code="prove.unsupported",
             )
         return np.ascontiguousarray(rows)

@@ -1,4 +1,4 @@
-"""One instance of a proof: a definition at given sizes, and programs compared with it element by element."""
+"""Compare programs with a definition at given sizes, element by element."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tvmagic.prove.proof import KINDS, StepProof
 from tvmagic.prove.run import Definition, Sample, run_program
 from tvmagic.prove.term_text import sides_text, term_text
 from tvmagic.prove.terms import TERM, Q, Redraw, Terms, TooLarge
-from tvmagic.prove.witness import Evaluator, NoLaw, Witness, find_witness, name_of, number_text
+from tvmagic.prove.witness import Evaluator, NoLaw, Witness, element_text, find_witness, name_of, number_text
 
 Array = Any
 _KEPT = 2_000_000  # terms of a definition that are kept while programs run
@@ -34,7 +34,7 @@ class Problem:
     """What is to be proved: the arguments of an operator at given sizes, and its definition.
 
     arguments: tensors or buffers, inputs first; `inputs` is their number, `outputs` are those compared.
-    shapes: of the arguments. memory_of: lays an argument's elements out as its buffer wants them.
+    shapes: shapes of the arguments. layout: returns memory for an argument, with the strides of its buffer.
     concrete: arrays of the inputs that have given values, by their number.
     definition: a program, if `outputs` are no tensor expressions that can be computed by themselves.
     """
@@ -142,16 +142,11 @@ class Instance:
         Raises `NeedsNumbers` and `Redraw`.
         """
         begin = time.monotonic()
-        self.terms.truncate(self.mark)
         self.terms.calls = self.defined_calls
         if self.sample is not None:
             self.sample.text = ""  # each program has its own loops
-        memories = self._memories()
         try:
-            run_program(
-                program, self.problem.arguments, memories, self.problem.sizes, self.terms, seconds, None, self.sample
-            )
-            rows = [self._output(t, memories) for t in self.problem.outputs]
+            rows = self._run(program, begin + seconds)
             proof = self._compare(program, rows, begin + seconds)
         except OutOfRange as error:
             proof = StepProof("", 0, "refuted", element=_accessed(error), reason=error.message)
@@ -160,15 +155,8 @@ class Instance:
         else:
             if element is not None:
                 index = [t.name for t in self.problem.outputs].index(element[0])
-                proof = replace(
-                    proof,
-                    term=term_text(self.terms, int(rows[index][element[1]])),
-                    element=_name(
-                        self.problem.outputs[index],
-                        self.problem.shapes[self._number(self.problem.outputs[index])],
-                        element[1],
-                    ),
-                )
+                term = term_text(self.terms, int(rows[index][element[1]]))
+                proof = replace(proof, term=term, element=self._element(index, element[1]))
         self.calls = max(self.calls, self.terms.calls)
         return replace(proof, seconds=time.monotonic() - begin)
 
@@ -219,7 +207,7 @@ class Instance:
 
     def _element(self, number: int, position: int) -> str:
         tensor = self.problem.outputs[number]
-        return _name(tensor, self.problem.shapes[self._number(tensor)], position)
+        return element_text(tensor.name, self.problem.shapes[self._number(tensor)], position)
 
     def _wanted_term(self, number: int, position: int) -> int:
         """The term of an element by the definition, computed again if it was not kept."""
@@ -244,9 +232,7 @@ class Instance:
         if roundings and not self.kept:
             return replace(proof, reason="its constants are rounded, and its terms are too large")
         if roundings:  # the other run has overwritten the terms
-            proof_again = self._rerun(program, end)
-            got, wanted = int(proof_again[number][position]), self._wanted_term(number, position)
-            rows = proof_again
+            rows = self._run(program, end)
         reason = ""
         for number, position in [*differing[:2], *differing[-1:]]:
             got, wanted = int(rows[number][position]), self._wanted_term(number, position)
@@ -289,7 +275,7 @@ class Instance:
         if unwritten.size:
             reason = f"reads {name_of(self.terms, int(unwritten[0]))}, which nothing wrote: {reason}"
         given = {
-            _name(self.problem.arguments[n], array.shape, int(place)): str(array.flat[place])
+            element_text(self.problem.arguments[n].name, array.shape, int(place)): str(array.flat[place])
             for n, array in self.problem.concrete.items()
             for place in np.flatnonzero(array)
         }
@@ -328,7 +314,8 @@ class Instance:
                     found.add((self.terms.dtype_names[self.terms.columns["dtype"][node]], Fraction(value)))
         return found
 
-    def _rerun(self, program: Any, end: float, roundings: Mapping[Any, Any] | None = None) -> list[Array]:
+    def _run(self, program: Any, end: float, roundings: Mapping[Any, Any] | None = None) -> list[Array]:
+        """Run a program on fresh memory. Returns the terms of each output."""
         self.terms.truncate(self.mark)
         memories = self._memories()
         left = max(end - time.monotonic(), 0.1)
@@ -341,7 +328,7 @@ class Instance:
         self, program: Any, roundings: dict[tuple[str, Fraction], Fraction], end: float
     ) -> StepProof | None:
         """The proof with constants replaced by what they round; None if that is none."""
-        found = [self._values(r) for r in self._rerun(program, end, roundings)]
+        found = [self._values(r) for r in self._run(program, end, roundings)]
         equal = [(g.p == w.p).all(axis=0) | ~w.written for g, w in zip(found, self.wanted)]
         if not all(np.all(e) for e in equal):
             return None
@@ -382,11 +369,6 @@ def _is_nearest(value: Fraction, meant: Fraction, dtype: str) -> bool:
     number = kind(float(value))
     around = [Fraction(float(np.nextafter(number, kind(side)))) for side in (-np.inf, np.inf)]
     return all(abs(meant - value) <= abs(meant - other) for other in around)
-
-
-def _name(tensor: Any, shape: tuple[int, ...], position: int) -> str:
-    index = np.unravel_index(position, shape) if shape else ()
-    return f"{tensor.name}[{', '.join(str(int(i)) for i in index)}]" if index else f"{tensor.name}[()]"
 
 
 def _accessed(error: OutOfRange) -> str:

@@ -27,6 +27,9 @@ class NormalForms:
         self.atoms: dict[Any, int] = {}
         self.conditions: set[int] = set()  # atoms that are 0 or 1
         self.found: dict[int, Polynomial] = {}
+        self.extrema: dict[
+            Any, tuple[str, dict[Any, Polynomial]]
+        ] = {}  # by the atom of each: its operator and operands
         self.size = 0
 
     def equal(self, got: int, wanted: int) -> bool:
@@ -117,7 +120,7 @@ class NormalForms:
         start = "-inf" if op == "max" else "inf"
         for term in operands:
             key = frozenset(self.found[term].items())
-            atom = self._inner.get(key) if len(key) == 1 else None
+            atom = self.extrema.get(key) if len(key) == 1 else None
             if atom is not None and atom[0] == op:
                 leaves |= atom[1]
             elif self.found[term] != self._atom(("const", start)):
@@ -125,12 +128,8 @@ class NormalForms:
         if len(leaves) == 1:
             return next(iter(leaves.values()))
         made = self._atom((op, frozenset(leaves)))
-        self._inner[frozenset(made.items())] = (op, leaves)
+        self.extrema[frozenset(made.items())] = (op, leaves)
         return made
-
-    @property
-    def _inner(self) -> dict[Any, Any]:
-        return self.__dict__.setdefault("_maxima", {})
 
     def _product(self, a: Polynomial, b: Polynomial) -> Polynomial:
         result: Polynomial = {}

@@ -1,4 +1,4 @@
-"""Programs and definitions run on terms."""
+"""Run programs and definitions on terms."""
 
 from __future__ import annotations
 
@@ -231,13 +231,16 @@ class Definition(ProofMachine):
         missing = found["term"] == 0
         if np.any(missing):
             if np.any(missing & active):
-                raise Unsupported(f"cannot read `{storage.name}`: it has no values", code="prove.unsupported")
+                raise Unsupported(
+                    f"cannot read `{storage.name}`: no operation computes it and no input is bound to it",
+                    code="prove.unsupported",
+                )
             found["term"][missing] = self._nothing(storage)
         return self.algebra.loaded(found, node.dtype)
 
 
 class _Located:
-    """Give an access outside a tensor its node."""
+    """Adds the node to an error about an access outside a tensor."""
 
     def __init__(self, node: ir.Node) -> None:
         self.node = node

@@ -32,11 +32,11 @@ _COLUMNS = {
 
 
 class Redraw(Exception):
-    """A divisor is 0 at some of the random points."""
+    """Raised if a divisor is 0 at some of the random points, so that other points are needed."""
 
 
 class TooLarge(Unsupported):
-    """A program has more terms than fit into memory."""
+    """Raised if a program has more terms than fit into memory."""
 
 
 def mixed(*values: Array) -> Array:

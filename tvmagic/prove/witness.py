@@ -18,6 +18,7 @@ import numpy as np
 
 from tvmagic import ir
 from tvmagic.eval.ops import CALLS
+from tvmagic.ir.dtype import integer_limits
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.ir.semantics import compute, wrap_int
 from tvmagic.prove.terms import Terms
@@ -30,11 +31,11 @@ _LARGEST = 200  # argument of an exponential function
 
 
 class Undefined(Exception):
-    """A term has no exact value at some inputs."""
+    """Raised if a term has no exact value for the given inputs."""
 
 
 class NoLaw(Exception):
-    """A term holds a function whose values are not computed here."""
+    """Raised if a term calls a function that cannot be evaluated to 60 digits, or if terms are too large."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -43,7 +44,7 @@ class NoLaw(Exception):
 
 @dataclass(frozen=True)
 class Witness:
-    """Inputs (all others are 0 or, if `others` says so, 1) at which two terms differ, and the values there."""
+    """Inputs for which two terms differ, and the values of both. All other inputs are 0."""
 
     inputs: dict[str, str]
     got: str
@@ -276,8 +277,8 @@ def _converted(value: Number, source: str, dtype: str) -> Number:
             if not isinstance(value, Fraction):
                 raise Undefined
             value = value.__trunc__()
-            bits = ir.DataType(dtype).bits - (0 if dtype.startswith("uint") else 1)
-            if not (0 if dtype.startswith("uint") else -(1 << bits)) <= value < 1 << bits:
+            low, high = integer_limits(ir.DataType(dtype))
+            if not low <= value <= high:
                 raise Undefined
         return wrap_int(int(value), ir.DataType(dtype))
     number = Fraction(value) if not isinstance(value, Decimal) else value
@@ -382,7 +383,8 @@ def _candidates(terms: Terms, leaves: list[int], seed: int) -> Iterator[dict[int
     random = np.random.default_rng(seed)
     kinds = [terms.dtype_names[terms.columns["dtype"][t]] for t in leaves]
     if len(leaves) == 1 and kinds[0] in ("int8", "uint8", "int16", "uint16", "bool"):
-        yield from ({leaves[0]: n} for n in range(*_limits(kinds[0])))
+        low, high = integer_limits(ir.DataType(kinds[0]))
+        yield from ({leaves[0]: n} for n in range(low, high + 1))
         return
     for turn in itertools.count():
         tie = int(random.integers(-3, 4))
@@ -390,13 +392,6 @@ def _candidates(terms: Terms, leaves: list[int], seed: int) -> Iterator[dict[int
         for leaf, kind in zip(leaves, kinds):
             values[leaf] = _candidate(random, kind, turn % 8, tie)
         yield values
-
-
-def _limits(kind: str) -> tuple[int, int]:
-    if kind == "bool":
-        return 0, 2
-    bits = ir.DataType(kind).bits
-    return (0, 1 << bits) if kind.startswith("u") else (-(1 << bits - 1), 1 << bits - 1)
 
 
 def _candidate(random: np.random.Generator, kind: str, turn: int, tie: int) -> Number:
@@ -410,14 +405,14 @@ def _candidate(random: np.random.Generator, kind: str, turn: int, tie: int) -> N
         if turn == 5:
             return Fraction(int(random.integers(-8, 9)) * 1000)
         return Fraction(int(random.integers(-8, 9)), 4 if turn == 2 else 1)
-    low, high = _limits(kind)
+    low, high = integer_limits(ir.DataType(kind))
     if turn == 6:
-        return min(max(tie, low), high - 1)
+        return min(max(tie, low), high)
     if turn in (1, 4):
-        return int(random.choice([low, low + 1, high - 1, high - 2, max(low, -1), 0, 1]))
+        return int(random.choice([low, low + 1, high, high - 1, max(low, -1), 0, 1]))
     if turn in (2, 5):
-        return int(random.integers(low, high - 1, endpoint=True))
-    return int(random.integers(max(low, -8), min(high - 1, 8), endpoint=True))
+        return int(random.integers(low, high, endpoint=True))
+    return int(random.integers(max(low, -8), min(high, 8), endpoint=True))
 
 
 def _described(evaluator: Evaluator, got: int, wanted: int, inputs: Mapping[int, Number]) -> Witness:
@@ -430,8 +425,13 @@ def name_of(terms: Terms, leaf: int) -> str:
     """The element of an input, such as `A[2, 3]`."""
     name, shape = terms.names[terms.columns["a"][leaf]]
     position = int(terms.columns["b"][leaf])
-    index = np.unravel_index(position, shape) if shape and position < np.prod(shape) else (position,)
-    return f"{name}[{', '.join(str(int(i)) for i in index)}]"
+    return element_text(name, shape if shape and position < np.prod(shape) else (position + 1,), position)
+
+
+def element_text(name: str, shape: tuple[int, ...], position: int) -> str:
+    """The element at a flat position, such as `A[2, 3]`; of a scalar `A[()]`."""
+    index = np.unravel_index(position, shape) if shape else ()
+    return f"{name}[{', '.join(str(int(i)) for i in index) or '()'}]"
 
 
 def number_text(value: Number) -> str:

@@ -195,14 +195,25 @@ _DEBUG = re.compile(r",? !dbg (!\d+)")
 _REFERENCE = re.compile(r"!\d+")
 
 
+def metadata_nodes(rows: Iterable[str]) -> dict[str, str]:
+    """Return the text of each metadata node of LLVM IR, by its name."""
+    return {m[1]: m[2] for row in rows if (m := _NODE.match(row))}
+
+
+def location_in(node: str) -> Point:
+    """Return the line and column of a metadata node that is a debug location, else (0, 0)."""
+    found = _PLACE.match(node)
+    return (int(found[1]), int(found[2] or 0)) if found is not None else (0, 0)
+
+
 def lines_of_llvm(source: str, text: str, origins: Mapping[Point, int] | None = None) -> LLVMText:
     """Read the debug locations of LLVM IR, and leave out all that is there for debugging alone.
 
     The text is then that made without debug locations: what metadata is left has numbers from 0 on.
     """
     rows = text.splitlines()
-    nodes = {m[1]: m[2] for row in rows if (m := _NODE.match(row))}
-    places = {name: (int(m[1]), int(m[2] or 0)) for name, body in nodes.items() if (m := _PLACE.match(body))}
+    nodes = metadata_nodes(rows)
+    places = {name: location_in(body) for name, body in nodes.items()}
     program = [
         row for row in rows if not _NODE.match(row) and not row.startswith(("!llvm.dbg.cu", "!llvm.module.flags"))
     ]

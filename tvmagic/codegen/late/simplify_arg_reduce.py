@@ -108,7 +108,7 @@ class _Searches(ir.Mutator):
 def _shorter(
     nest: ir.For, before: tuple[ir.Stmt, ...], apart: Callable[[ir.Var, ir.Var], bool]
 ) -> dict[ir.Stmt, ir.PrimExpr]:
-    """Return the new values of a nest's conditionals and initial indices. Raises `NotApplicable` if the nest does anything else."""
+    """Return the new values of a nest's conditionals and initial indices. Raises `NotApplicable` if the nest has other statements."""
     found = _Choices(nest, apart)
     choices = found.found
     inside = {*found.known, *(loop.loop_var for choice in choices for loop in choice.loops)}

@@ -12,12 +12,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
-from tvmagic.codegen.emit.debug import AssemblyLines, LLVMText, Point, load_at
+from tvmagic.codegen.emit.debug import AssemblyLines, LLVMText, Point, load_at, location_in, metadata_nodes
 
 _Text = TypeVar("_Text", LLVMText, AssemblyLines)
 
-_NODE = re.compile(r"(!\d+) = (.*)")
-_LOCATION = re.compile(r"(?:distinct )?!DILocation\(line: (\d+)(?:, column: (\d+))?")
 _MARK = re.compile(r'!\{!"tvmagic\.(\d+)\.(\d+)"')
 _DEBUG = re.compile(r", !dbg (!\d+)")
 _PROGRAM = re.compile(r" !dbg (!\d+)")
@@ -46,7 +44,7 @@ class _Module:
 
     def __init__(self, text: str) -> None:
         self.rows = text.splitlines()
-        self.nodes = {m[1]: m[2] for row in self.rows if (m := _NODE.match(row))}
+        self.nodes = metadata_nodes(self.rows)
         self.unused = 1 + max((int(name[1:]) for name in self.nodes), default=-1)
         self.added: dict[str, str] = {}
 
@@ -64,8 +62,8 @@ class _Module:
     def location_of(self, row: str) -> Point:
         """The location of an instruction; (0, 0) if it has none."""
         found = _DEBUG.search(row)
-        place = _LOCATION.match(self.nodes.get(found[1], "")) if found is not None else None
-        return (int(place[1]), int(place[2] or 0)) if place is not None and place[1] != "0" else (0, 0)
+        point = location_in(self.nodes.get(found[1], "")) if found is not None else (0, 0)
+        return point if point[0] else (0, 0)
 
     def point_of(self, row: str) -> Point:
         """The location of an instruction, or else its first mark."""
